@@ -1,0 +1,4 @@
+//! Measures a build, streams it to the server, and asks for sizes and verdicts.
+
+pub mod delivery;
+pub mod run;

@@ -1,0 +1,13 @@
+//! The wire contract of Plimsoll, and nothing else: messages and services of the package `plimsoll.v1`, compiled from the
+//! `.proto` files beside this crate, and the [`limits`] that both ends obey.
+
+pub mod limits;
+
+/// Messages, clients and servers of the package `plimsoll.v1`.
+#[allow(missing_docs, clippy::all, clippy::pedantic, reason = "generated code")]
+pub mod v1 {
+    tonic::include_proto!("plimsoll.v1");
+}
+
+/// The compiled `.proto` files, for gRPC reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

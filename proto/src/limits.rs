@@ -1,0 +1,42 @@
+//! Bounds that the server enforces and the agent obeys. A message beyond a bound is refused with a clear error.
+
+/// Bytes of one encoded message, either way.
+pub const MESSAGE_BYTES: usize = 256 * 1024;
+/// Bytes of an attempt's id.
+pub const ATTEMPT_BYTES: usize = 128;
+/// Bytes of a session's id.
+pub const SESSION_BYTES: usize = 64;
+/// Bytes of one text field of a key.
+pub const KEY_FIELD_BYTES: usize = 256;
+/// Bytes of a key's variants.
+pub const VARIANTS_BYTES: usize = 2048;
+/// Labels of one key.
+pub const LABELS: usize = 32;
+/// Bytes of a label's name, and of its value.
+pub const LABEL_BYTES: usize = 128;
+/// Largest number of parallel jobs.
+pub const BUILD_JOBS: u32 = 4096;
+/// Samples of one batch.
+pub const BATCH_SAMPLES: usize = 1000;
+/// Attempts that one stream may have open.
+pub const STREAM_ATTEMPTS: usize = 64;
+/// Bytes of a log's end.
+pub const LOG_TAIL_BYTES: usize = 64 * 1024;
+/// Bytes of a reason that GitLab or Kubernetes gave.
+pub const REASON_BYTES: usize = 256;
+/// Largest memory anybody may claim: 1 PiB.
+pub const MEMORY_BYTES: u64 = 1 << 50;
+/// Longest time an attempt may claim to have run: 366 days in milliseconds.
+pub const ELAPSED_MS: u64 = 366 * 24 * 3600 * 1000;
+/// Most cores anybody may claim.
+pub const CORES: f64 = 65_536.0;
+/// Samples of one attempt.
+pub const ATTEMPT_SAMPLES: u64 = 100_000_000;
+/// Attempts of one page.
+pub const PAGE_SIZE: u32 = 1000;
+/// Steps of one series of statistics.
+pub const STATS_STEPS: u64 = 1000;
+/// Groups of one answer of statistics.
+pub const STATS_GROUPS: usize = 1000;
+/// Attempts that one explanation lists.
+pub const EXPLAIN_ATTEMPTS: usize = 200;

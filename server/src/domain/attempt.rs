@@ -1,0 +1,136 @@
+//! One execution of a key.
+
+use std::{borrow::Borrow, fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Bytes, Cores, Key};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $limit:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The id, if it has 1 to the allowed number of characters, all of `A-Z a-z 0-9 . _ : / -`.
+            ///
+            /// # Errors
+            /// Says which rule the text breaks.
+            pub fn parse(text: &str) -> Result<Self, String> {
+                if text.is_empty() {
+                    return Err("must not be empty".to_owned());
+                }
+                if text.len() > $limit {
+                    return Err(format!("has {} bytes, at most {} are allowed", text.len(), $limit));
+                }
+                match text.chars().find(|c| !c.is_ascii_alphanumeric() && !"._:/-".contains(*c)) {
+                    Some(c) => Err(format!("holds {c:?}; allowed are A-Z a-z 0-9 . _ : / -")),
+                    None => Ok(Self(text.into())),
+                }
+            }
+
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+id! {
+    /// Id of an attempt: the CI job's id where there is one, else a ULID.
+    AttemptId, plimsoll_proto::limits::ATTEMPT_BYTES
+}
+id! {
+    /// Which agent writes an attempt; the same over reconnections.
+    SessionId, plimsoll_proto::limits::SESSION_BYTES
+}
+
+/// One execution of a key, as its agent announced it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Its id.
+    pub id: AttemptId,
+    /// The agent that writes it.
+    pub session: SessionId,
+    /// What is built.
+    pub key: Key,
+    /// 1 for the first execution.
+    pub number: u32,
+    /// The attempt that this one retries.
+    pub retries: Option<AttemptId>,
+    /// Where the numbers are read.
+    pub source: Source,
+    /// What was asked for and is in force.
+    pub resources: Resources,
+    /// Start by the agent's clock, milliseconds since 1970.
+    pub started_unix_ms: u64,
+}
+
+/// Where an agent reads its numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// Not said.
+    #[default]
+    Unspecified,
+    /// cgroup v2.
+    CgroupV2,
+    /// cgroup v1.
+    CgroupV1,
+    /// The processes of the build, through `/proc`.
+    ProcessTree,
+}
+
+/// What was asked for, or is in force. `None` means none or not known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Resources {
+    /// Memory kept free for the build by the scheduler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_request: Option<Bytes>,
+    /// Memory at which the kernel reclaims, then kills.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_limit: Option<Bytes>,
+    /// CPU kept free for the build by the scheduler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_request: Option<Cores>,
+    /// CPU beyond which the kernel throttles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_limit: Option<Cores>,
+}
+
+impl Resources {
+    /// What the build occupies for others: the request, else the limit.
+    pub fn memory_asked(&self) -> Option<Bytes> {
+        self.memory_request.or(self.memory_limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_bounded_and_plain() {
+        assert!(AttemptId::parse("gitlab.com:12345/x_y-1").is_ok());
+        for bad in ["", "a b", "a\0", "ü", &"x".repeat(129)] {
+            assert!(AttemptId::parse(bad).is_err(), "{bad:?} was accepted");
+        }
+        assert!(SessionId::parse(&"x".repeat(65)).is_err());
+    }
+}

@@ -1,0 +1,92 @@
+//! What is built.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use serde::{Deserialize, Serialize};
+
+/// What is built. Attempts with equal keys are expected to need the same. An empty text means not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Key {
+    /// Project or tenant.
+    pub project: String,
+    /// Group of builds made together.
+    pub stack: String,
+    /// Package, crate, target or job; never empty in a checked key.
+    pub package: String,
+    /// Version of the package.
+    pub version: String,
+    /// Build options in canonical order.
+    pub variants: String,
+    /// Compiler name.
+    pub compiler: String,
+    /// Compiler version.
+    pub compiler_version: String,
+    /// Architecture.
+    pub arch: String,
+    /// Build system.
+    pub build_system: String,
+    /// Branch or tag.
+    #[serde(rename = "ref")]
+    pub git_ref: String,
+    /// Who pays.
+    pub owner: String,
+    /// Free labels, for statistics only.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Numbers known before the start.
+    pub hints: Hints,
+}
+
+/// Numbers that are known before a build starts and may explain its size.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hints {
+    /// Parallel jobs, at least 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build_jobs: Option<u32>,
+    /// Bytes of input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_bytes: Option<u64>,
+}
+
+impl Key {
+    /// The key as people write it: `zlib@1.3 +pic %gcc@12.2 x86_64 -j8`.
+    pub fn describe(&self) -> String {
+        let mut text = if self.package.is_empty() { "(no package)".to_owned() } else { self.package.clone() };
+        for (mark, value) in [("@", &self.version), (" ", &self.variants), (" %", &self.compiler)] {
+            if !value.is_empty() {
+                text.push_str(mark);
+                text.push_str(value);
+            }
+        }
+        if !self.compiler.is_empty() && !self.compiler_version.is_empty() {
+            text.push('@');
+            text.push_str(&self.compiler_version);
+        }
+        if !self.arch.is_empty() {
+            text.push(' ');
+            text.push_str(&self.arch);
+        }
+        if let Some(jobs) = self.hints.build_jobs {
+            let _written = write!(text, " -j{jobs}");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn describes_only_what_is_known() {
+        let mut key = Key { package: "zlib".into(), ..Key::default() };
+        assert_eq!(key.describe(), "zlib");
+        key.version = "1.3".into();
+        key.compiler = "gcc".into();
+        key.compiler_version = "12".into();
+        key.hints.build_jobs = Some(4);
+        assert_eq!(key.describe(), "zlib@1.3 %gcc@12 -j4");
+    }
+}

@@ -1,0 +1,25 @@
+//! The words of the product as types: what is built ([`Key`]), one execution of it ([`Attempt`]), what was measured
+//! ([`Sample`], [`Progress`], [`Summary`]), what may be learnt from ([`History`]), and the two answers ([`Prediction`],
+//! [`Verdict`]). No I/O, no clock, no async: everything here can be replayed.
+
+mod attempt;
+mod fault;
+mod history;
+mod key;
+mod prediction;
+mod progress;
+mod sample;
+mod summary;
+mod units;
+mod verdict;
+
+pub use attempt::{Attempt, AttemptId, Resources, SessionId, Source};
+pub use fault::Fault;
+pub use history::History;
+pub use key::{Hints, Key};
+pub use prediction::{Basis, Prediction, Quantity, Rung, UsedAttempt};
+pub use progress::Progress;
+pub use sample::Sample;
+pub use summary::{Cause, Exit, Outcome, Summary, Totals};
+pub use units::{Bytes, Cores, CpuMicros, Millis};
+pub use verdict::{Action, Evidence, EvidenceLine, EvidenceSource, Verdict};

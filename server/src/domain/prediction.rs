@@ -1,0 +1,108 @@
+//! What the next attempt should ask for, with the reason of each number.
+
+use serde::{Deserialize, Serialize};
+
+use super::{AttemptId, Bytes};
+
+/// What an attempt should ask for. Values are in the unit that the field names.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// Memory to request, bytes.
+    pub memory_request: Quantity,
+    /// Memory limit, bytes.
+    pub memory_limit: Quantity,
+    /// CPU to request, thousandths of a core.
+    pub cpu_request: Quantity,
+    /// CPU limit, thousandths of a core.
+    pub cpu_limit: Quantity,
+    /// Parallel jobs.
+    pub build_jobs: Quantity,
+    /// Wall time that half of the attempts need, milliseconds.
+    pub wall_p50: Quantity,
+    /// Wall time that 95 % of the attempts need, milliseconds.
+    pub wall_p95: Quantity,
+    /// 0 (a guess) to 1 (many attempts of exactly this key that agree).
+    pub confidence: f64,
+    /// Attempts that it learnt from.
+    pub attempts: u32,
+    /// One sentence that sums the reasons up.
+    pub reason: String,
+}
+
+/// A number with its reason.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Quantity {
+    /// The number; its unit is in the name of the field that holds it.
+    pub value: u64,
+    /// Why it is that.
+    pub basis: Basis,
+}
+
+/// Why a number is what it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Basis {
+    /// The rung that weighs most.
+    pub rung: Rung,
+    /// Attempts behind the number, on all rungs.
+    pub attempts: u32,
+    /// Share of the expected attempts that it covers before the margin; 0 if it is not a quantile.
+    pub quantile: f64,
+    /// Factor on top, 1 for none.
+    pub margin: f64,
+    /// The floor or the cap that decided; empty if none did.
+    pub bound: String,
+}
+
+/// A rung of the ladder of similarity, least similar first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rung {
+    /// Nothing is known: the configured default.
+    Default,
+    /// Every attempt of the fleet.
+    Fleet,
+    /// The same build system.
+    BuildSystem,
+    /// The same package of the same project.
+    Package,
+    /// All but the version and the compiler.
+    NoCompiler,
+    /// All but the version.
+    NoVersion,
+    /// Exactly this key.
+    Exact,
+}
+
+impl Rung {
+    /// The rungs that hold attempts, most similar first.
+    pub const LADDER: [Self; 6] =
+        [Self::Exact, Self::NoVersion, Self::NoCompiler, Self::Package, Self::BuildSystem, Self::Fleet];
+
+    /// The rung in words that follow "attempts of".
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Default => "nothing (the configured default)",
+            Self::Fleet => "the whole fleet",
+            Self::BuildSystem => "the same build system",
+            Self::Package => "the same package",
+            Self::NoCompiler => "the same package and variants",
+            Self::NoVersion => "the same key in other versions",
+            Self::Exact => "exactly this key",
+        }
+    }
+}
+
+/// One attempt that a prediction learnt from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UsedAttempt {
+    /// Its id.
+    pub attempt: AttemptId,
+    /// The most similar rung on which it stands.
+    pub rung: Rung,
+    /// Share of all weight, 0 to 1.
+    pub weight: f64,
+    /// Its need, adjusted to the build jobs asked for.
+    pub need: Bytes,
+    /// It proves "more than this".
+    pub censored: bool,
+}

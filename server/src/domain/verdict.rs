@@ -1,0 +1,142 @@
+//! What is known of an ended attempt, and the answer to "shall it be tried again?".
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use super::{AttemptId, Bytes, Cause, Exit, Key, Millis, Prediction, Summary};
+
+/// What is known of an ended attempt: what the server measured, joined with what the caller saw.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evidence {
+    /// The attempt that ended.
+    pub attempt: AttemptId,
+    /// What was built, if anybody said so.
+    pub key: Key,
+    /// 1 for the first execution.
+    pub number: u32,
+    /// What was measured; `None` if no agent was beside it.
+    pub measured: Option<Arc<Summary>>,
+    /// How it ended; the caller's word wins over the agent's.
+    pub exit: Option<Exit>,
+    /// End of the log.
+    pub log_tail: String,
+    /// GitLab's failure reason.
+    pub failure_reason: String,
+    /// Kubernetes' reason for the end of the container.
+    pub container_reason: String,
+    /// Kubernetes' reason for the end of the pod.
+    pub pod_reason: String,
+}
+
+impl Evidence {
+    /// The need and the limit, if both were measured.
+    pub fn need_and_limit(&self) -> Option<(Bytes, Bytes)> {
+        let measured = self.measured.as_ref()?;
+        Some((measured.need_peak, measured.resources.memory_limit?))
+    }
+
+    /// Charges that failed without reclaim, for each second of wall time.
+    pub fn reclaim_failures_per_second(&self) -> Option<f64> {
+        let measured = self.measured.as_ref()?;
+        let wall = measured.wall.max(Millis(1));
+        Some(Millis(measured.reclaim_failures?).as_f64() * 1000.0 / wall.as_f64())
+    }
+}
+
+/// The answer to `ShouldRetry`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The attempt that was judged.
+    pub attempt: AttemptId,
+    /// What to do.
+    pub action: Action,
+    /// Why it failed.
+    pub cause: Cause,
+    /// 0 to 1.
+    pub confidence: f64,
+    /// What decided, strongest first.
+    pub evidence: Vec<EvidenceLine>,
+    /// What the next attempt should ask for; `None` if there should be none.
+    pub next: Option<Prediction>,
+    /// Attempts that the budget still allows.
+    pub attempts_left: u32,
+    /// One sentence that sums the reasons up.
+    pub reason: String,
+}
+
+/// What to do after a failed attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Do not try again.
+    No,
+    /// Try again as it was.
+    AsIs,
+    /// Try again with more memory.
+    Bigger,
+    /// Try again with fewer build jobs.
+    FewerJobs,
+    /// Try again with more time.
+    Longer,
+    /// Try again in another place.
+    Elsewhere,
+}
+
+/// One observation, for or against the cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EvidenceLine {
+    /// Where it comes from.
+    pub source: EvidenceSource,
+    /// What was seen.
+    pub text: String,
+    /// False for an observation that argued against the cause.
+    pub supports: bool,
+}
+
+/// Where an observation comes from, strongest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EvidenceSource {
+    /// A counter of the kernel.
+    Kernel,
+    /// The container's reason.
+    Container,
+    /// The pod's reason.
+    Pod,
+    /// Sizes and times that the agent measured.
+    Measured,
+    /// Exit code or signal.
+    Exit,
+    /// The CI system's failure reason.
+    Ci,
+    /// The log.
+    Log,
+    /// A rule of the operator, for example the budget.
+    Policy,
+}
+
+impl EvidenceSource {
+    /// The word for the wire and for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Container => "container",
+            Self::Pod => "pod",
+            Self::Measured => "measured",
+            Self::Exit => "exit",
+            Self::Ci => "ci",
+            Self::Log => "log",
+            Self::Policy => "policy",
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+        }
+    }
+}

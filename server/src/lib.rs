@@ -1,0 +1,3 @@
+//! Keeps what builds used, predicts what the next one needs, and judges failed ones.
+
+pub mod domain;
