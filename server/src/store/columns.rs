@@ -1,0 +1,215 @@
+//! Samples as columns: differences in a common unit, as varints or through pco. Lossless for every `u64`.
+
+use std::num::NonZeroU64;
+
+use super::bytes::{Damage, Reader, put_varint, unzigzag, zigzag};
+use crate::domain::{Bytes, CpuMicros, Millis, Sample};
+
+/// Most samples of one chunk; bounds what a damaged chunk can make us allocate.
+pub(super) const MAX_SAMPLES: usize = 900;
+
+/// How a column's numbers are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Packing {
+    /// Zigzag varints of the differences.
+    Varint,
+    /// A pco file.
+    Pco,
+}
+
+/// A field that every sample has.
+struct Required {
+    get: fn(&Sample) -> u64,
+    set: fn(&mut Sample, u64),
+    /// Differences of differences: for a clock that ticks evenly.
+    second_order: bool,
+}
+
+/// A field that a sample may lack.
+struct Optional {
+    get: fn(&Sample) -> Option<u64>,
+    set: fn(&mut Sample, u64),
+}
+
+/// In the order of `FORMAT.md`.
+const REQUIRED: [Required; 4] = [
+    Required { get: |s| s.elapsed.0, set: |s, v| s.elapsed = Millis(v), second_order: true },
+    Required { get: |s| s.memory.0, set: |s, v| s.memory = Bytes(v), second_order: false },
+    Required { get: |s| s.need.0, set: |s, v| s.need = Bytes(v), second_order: false },
+    Required { get: |s| s.cpu.0, set: |s, v| s.cpu = CpuMicros(v), second_order: false },
+];
+
+/// In the order of `FORMAT.md`.
+const OPTIONAL: [Optional; 3] = [
+    Optional { get: |s| s.memory_peak.map(|b| b.0), set: |s, v| s.memory_peak = Some(Bytes(v)) },
+    Optional { get: |s| s.oom_kill, set: |s, v| s.oom_kill = Some(v) },
+    Optional { get: |s| s.reclaim_failures, set: |s, v| s.reclaim_failures = Some(v) },
+];
+
+/// Appends presence and columns of at most [`MAX_SAMPLES`] samples.
+pub(super) fn put_columns(out: &mut Vec<u8>, samples: &[Sample], packing: Packing) -> Result<(), Damage> {
+    let mut presence = 0;
+    let mut maps = Vec::new();
+    for (index, column) in OPTIONAL.iter().enumerate() {
+        let present = samples.iter().filter(|sample| (column.get)(sample).is_some()).count();
+        let state = if present == 0 { 0 } else { 2 - u8::from(present == samples.len()) };
+        presence |= state << (2 * index);
+        if state == 2 {
+            maps.extend(samples.chunks(8).map(|eight| bits_of(eight, column)));
+        }
+    }
+    out.push(presence);
+    out.extend(maps);
+    for column in &REQUIRED {
+        let values: Vec<u64> = samples.iter().map(column.get).collect();
+        put_column(out, &values, column.second_order, packing)?;
+    }
+    for column in &OPTIONAL {
+        let values: Vec<u64> = samples.iter().filter_map(column.get).collect();
+        put_column(out, &values, false, packing)?;
+    }
+    Ok(())
+}
+
+fn bits_of(eight: &[Sample], column: &Optional) -> u8 {
+    let bits = eight.iter().enumerate().filter(|(_, sample)| (column.get)(sample).is_some());
+    bits.fold(0, |map, (bit, _)| map | 1 << bit)
+}
+
+/// Reads what [`put_columns`] wrote for `count` samples.
+pub(super) fn read_columns(
+    reader: &mut Reader<'_>,
+    count: usize,
+    packing: Packing,
+) -> Result<Vec<Sample>, Damage> {
+    let presence = reader.byte()?;
+    if presence >> (2 * OPTIONAL.len()) != 0 {
+        return Err(Damage::new("unknown columns; written by a newer version?"));
+    }
+    let mut holders = Vec::with_capacity(OPTIONAL.len());
+    for index in 0..OPTIONAL.len() {
+        holders.push(read_holders(reader, count, presence >> (2 * index) & 3)?);
+    }
+    let mut samples = vec![Sample::default(); count];
+    for column in &REQUIRED {
+        let values = read_column(reader, count, column.second_order, packing)?;
+        samples.iter_mut().zip(values).for_each(|(sample, value)| (column.set)(sample, value));
+    }
+    for (column, holders) in OPTIONAL.iter().zip(holders) {
+        let present = holders.iter().filter(|holds| **holds).count();
+        let values = read_column(reader, present, false, packing)?;
+        let with_value = samples.iter_mut().zip(holders).filter(|(_, holds)| *holds);
+        with_value.zip(values).for_each(|((sample, _), value)| (column.set)(sample, value));
+    }
+    Ok(samples)
+}
+
+/// Which of `count` samples have a value in an optional column.
+fn read_holders(reader: &mut Reader<'_>, count: usize, state: u8) -> Result<Vec<bool>, Damage> {
+    match state {
+        0 | 1 => Ok(vec![state == 1; count]),
+        2 => {
+            let map = reader.take(count.div_ceil(8))?;
+            Ok(map.iter().flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1 == 1)).take(count).collect())
+        }
+        _ => Err(Damage::new("a column is neither absent nor present nor mixed")),
+    }
+}
+
+fn put_column(out: &mut Vec<u8>, values: &[u64], second: bool, packing: Packing) -> Result<(), Damage> {
+    let Some(first) = values.first() else { return Ok(()) };
+    put_varint(out, *first);
+    if values.len() == 1 {
+        return Ok(());
+    }
+    let steps: Vec<i64> =
+        values.iter().zip(values.iter().skip(1)).map(|(a, b)| b.wrapping_sub(*a).cast_signed()).collect();
+    let unit = unit_of(&steps);
+    put_varint(out, unit.cast_unsigned());
+    let steps = steps.iter().map(|step| step / unit);
+    match packing {
+        Packing::Varint if second => {
+            let mut before = 0;
+            steps.for_each(|step: i64| {
+                put_varint(out, zigzag(step.wrapping_sub(before)));
+                before = step;
+            });
+        }
+        Packing::Varint => steps.for_each(|step| put_varint(out, zigzag(step))),
+        Packing::Pco => {
+            let mut sum = 0_i64;
+            let sums = std::iter::once(0).chain(steps.map(|step| {
+                sum = sum.wrapping_add(step);
+                sum
+            }));
+            let sums: Vec<i64> = sums.collect();
+            let packed = pco::standalone::simple_compress(&sums, &pco::ChunkConfig::default());
+            let packed = packed.map_err(|error| Damage::new(format!("pco cannot pack it: {error}")))?;
+            put_varint(out, packed.len() as u64);
+            out.extend(packed);
+        }
+    }
+    Ok(())
+}
+
+/// The greatest common divisor of the steps; 1 if there is none that is a positive `i64`.
+fn unit_of(steps: &[i64]) -> i64 {
+    let unit = steps.iter().fold(0, |unit, step| gcd(unit, step.unsigned_abs()));
+    i64::try_from(unit).unwrap_or(1).max(1)
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    let (mut a, mut b) = (a, b);
+    while let Some(divisor) = NonZeroU64::new(b) {
+        (a, b) = (b, a % divisor);
+    }
+    a
+}
+
+fn read_column(
+    reader: &mut Reader<'_>,
+    count: usize,
+    second: bool,
+    packing: Packing,
+) -> Result<Vec<u64>, Damage> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let mut value = reader.varint()?;
+    if count == 1 {
+        return Ok(vec![value]);
+    }
+    let unit = reader.varint()?;
+    let unit = i64::try_from(unit).ok().filter(|unit| *unit > 0);
+    let unit = unit.ok_or_else(|| Damage::new("a column's unit is not positive"))?;
+    if packing == Packing::Pco {
+        let sums = read_pco(reader, count)?;
+        return Ok(sums
+            .iter()
+            .map(|sum| value.wrapping_add(sum.wrapping_mul(unit).cast_unsigned()))
+            .collect());
+    }
+    let mut values = Vec::with_capacity(count);
+    values.push(value);
+    let mut step = 0_i64;
+    for _ in 1..count {
+        let read = unzigzag(reader.varint()?);
+        step = if second { step.wrapping_add(read) } else { read };
+        value = value.wrapping_add(step.wrapping_mul(unit).cast_unsigned());
+        values.push(value);
+    }
+    Ok(values)
+}
+
+/// Reads a pco file into exactly `count` numbers, whatever the file says about its length.
+fn read_pco(reader: &mut Reader<'_>, count: usize) -> Result<Vec<i64>, Damage> {
+    let length = reader.count("bytes of pco", super::kv::MAX_VALUE)?;
+    let packed = reader.take(length)?;
+    let mut sums = vec![0; count];
+    let progress = pco::standalone::simple_decompress_into(packed, &mut sums)
+        .map_err(|error| Damage::new(format!("pco cannot unpack it: {error}")))?;
+    if progress.n_processed != count || !progress.finished {
+        return Err(Damage::new(format!("pco holds {} numbers of {count}", progress.n_processed)));
+    }
+    Ok(sums)
+}

@@ -1,0 +1,180 @@
+//! The data directory before the engine sees it: ours or not, in use or not, and cleared of what would break the engine.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read as _, Seek as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    fault::OpenError,
+    marker::{self, Marker, State, sync_dir},
+};
+
+const LOCK: &str = "plimsoll.lock";
+/// Written to see whether there is room.
+const PROBE: &str = "plimsoll.probe";
+/// The engine's own directory.
+const ENGINE: &str = "sled";
+/// What may lie in a directory that is empty to us: our own first steps, and what a file system puts into its root.
+const HARMLESS: [&str; 4] = [LOCK, marker::NEW_FILE, PROBE, "lost+found"];
+/// Room that the engine needs to open, beside a new snapshot: two segments and their neighbours.
+const ROOM: u64 = 2 << 20;
+
+/// A data directory that is locked by this process for as long as this lives.
+#[derive(Debug)]
+pub(super) struct Directory {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Directory {
+    /// Checks, makes where needed, and locks the data directory; returns it with its marker.
+    pub(super) fn open(path: &Path) -> Result<(Self, Marker), OpenError> {
+        match fs::metadata(path) {
+            Ok(found) if !found.is_dir() => return Err(OpenError::NotADirectory { dir: path.to_owned() }),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => create(path)?,
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return Err(OpenError::NotADirectory { dir: path.to_owned() });
+            }
+            Err(error) => return Err(OpenError::io("open", path)(error)),
+        }
+        if Marker::read(path)?.is_none() {
+            check_empty(path)?;
+        }
+        let directory = Self { path: path.to_owned(), _lock: lock(path)? };
+        // Again, because another process may have made the store before it let the lock go.
+        let marker = if let Some(marker) = Marker::read(path)? {
+            marker
+        } else {
+            let marker = Marker::new();
+            marker.write(path)?;
+            marker
+        };
+        directory.prepare_engine(&marker)?;
+        Ok((directory, marker))
+    }
+
+    /// The data directory.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The engine's directory.
+    pub(super) fn engine(&self) -> PathBuf {
+        self.path.join(ENGINE)
+    }
+
+    /// Clears what would break the engine; refuses what it would take for a fresh store.
+    fn prepare_engine(&self, marker: &Marker) -> Result<(), OpenError> {
+        let engine = self.engine();
+        let log = engine.join("db");
+        let bytes = fs::metadata(&log).map_or(0, |found| found.len());
+        if marker.state == State::Ready && bytes == 0 {
+            let what = format!(
+                "{} is missing or empty, after {} commits by {}",
+                log.display(),
+                marker.commit_sequence,
+                marker::FILE
+            );
+            return Err(OpenError::Emptied { dir: self.path.clone(), what });
+        }
+        fs::create_dir_all(&engine).map_err(OpenError::io("create", &engine))?;
+        sync_dir(&self.path)?;
+        self.remove_unfinished_snapshots()?;
+        let blobs = engine.join("blobs");
+        match fs::read_dir(&blobs).map(|mut files| files.next().is_some()) {
+            Ok(true) => Err(OpenError::Blobs { path: blobs }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes snapshots that a crash cut short: sled takes them for whole ones and never opens again.
+    pub(super) fn remove_unfinished_snapshots(&self) -> Result<(), OpenError> {
+        let engine = self.engine();
+        for file in fs::read_dir(&engine).map_err(OpenError::io("list", &engine))? {
+            let file = file.map_err(OpenError::io("list", &engine))?;
+            let name = file.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with("snap.") && name.ends_with(".generating") {
+                fs::remove_file(file.path()).map_err(OpenError::io("remove", file.path()))?;
+                tracing::info!(file = %file.path().display(), "removed a snapshot that was never finished");
+            }
+        }
+        Ok(())
+    }
+
+    /// Size of all files of the store. What vanishes meanwhile counts as nothing.
+    pub(super) fn bytes(&self) -> u64 {
+        let files = fs::read_dir(self.engine()).into_iter().flatten().flatten();
+        files
+            .filter_map(|file| file.metadata().ok())
+            .filter(fs::Metadata::is_file)
+            .map(|file| file.len())
+            .sum()
+    }
+
+    /// Checks that the disk takes what the engine needs to open: it writes a snapshot.
+    pub(super) fn probe_room(&self) -> io::Result<()> {
+        let files = fs::read_dir(self.engine())?.flatten();
+        let snapshots = files.filter(|file| file.file_name().to_string_lossy().starts_with("snap."));
+        let largest = snapshots.filter_map(|file| file.metadata().ok()).map(|file| file.len()).max();
+        let path = self.path.join(PROBE);
+        let written = File::create(&path).and_then(|mut file| {
+            io::copy(&mut io::repeat(0).take(ROOM.saturating_add(largest.unwrap_or(0))), &mut file)?;
+            file.sync_all()
+        });
+        fs::remove_file(&path).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })?;
+        written
+    }
+}
+
+/// Makes a directory and what leads to it, durably.
+fn create(path: &Path) -> Result<(), OpenError> {
+    fs::create_dir_all(path).map_err(OpenError::io("create", path))?;
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => sync_dir(Path::new(".")),
+        Some(parent) => sync_dir(parent),
+        None => Ok(()),
+    }
+}
+
+fn check_empty(path: &Path) -> Result<(), OpenError> {
+    for file in fs::read_dir(path).map_err(OpenError::io("list", path))? {
+        let name = file.map_err(OpenError::io("list", path))?.file_name();
+        let name = name.to_string_lossy();
+        if !HARMLESS.contains(&name.as_ref()) {
+            return Err(OpenError::Foreign { dir: path.to_owned(), found: name.into_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// Takes the lock and leaves our process id in it, for the message that the next one prints.
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let path = dir.join(LOCK);
+    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    let mut file = open.map_err(OpenError::io("create", &path))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            let read = file.read_to_string(&mut pid);
+            let known = read.is_ok() && !pid.trim().is_empty();
+            let pid = if known { pid.trim().to_owned() } else { "(unknown)".to_owned() };
+            return Err(OpenError::Locked { dir: dir.to_owned(), pid });
+        }
+        Err(TryLockError::Error(error)) => return Err(OpenError::io("lock", path)(error)),
+    }
+    let mut note = || {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())
+    };
+    note().map_err(OpenError::io("write", &path))?;
+    Ok(file)
+}

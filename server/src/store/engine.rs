@@ -1,0 +1,189 @@
+//! The only code that calls sled.
+//!
+//! Every call is guarded: an error or a panic inside sled becomes an [`EngineError`] in words, and the caller decides. What is
+//! known of sled 0.34.7 and what we do about it: values stay below 4 KiB, one tree, no compression, never `len()`, reads in
+//! pages (a batch holds a lock that all readers need), reopening instead of hoping after an error.
+
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use ulid::Ulid;
+
+use super::{
+    bytes,
+    kv::{Entry, Limit, Page, VERSION_BYTES, Versioned},
+    marker::FORMAT_VERSION,
+};
+
+/// Key of the identity; no other key begins with this byte.
+const IDENTITY: &[u8] = b"i";
+/// How long to wait for the last holder of the files to let them go: sled closes in the background.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(20);
+/// sled's own background sync, for what a flush does not cover: its default, set on purpose.
+const FLUSH_EVERY_MS: u64 = 500;
+
+/// What sled said, or how it panicked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct EngineError(pub(super) String);
+
+/// Which store this is and how far it has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) format: u32,
+    pub(super) id: Ulid,
+    pub(super) sequence: u64,
+}
+
+/// A value with its version, or `None` for a delete.
+pub(super) type Change<'a> = (&'a [u8], Option<(u64, &'a [u8])>);
+
+/// An open sled.
+#[derive(Debug)]
+pub(super) struct Engine(sled::Db);
+
+impl Engine {
+    /// Opens or makes the files in `dir`.
+    pub(super) fn open(dir: &Path, cache_bytes: u64) -> Result<Self, EngineError> {
+        let config = sled::Config::new()
+            .path(dir)
+            .cache_capacity(cache_bytes)
+            .flush_every_ms(Some(FLUSH_EVERY_MS))
+            .use_compression(false);
+        let begin = Instant::now();
+        loop {
+            match guarded(|| Ok(config.open())) {
+                Ok(Ok(db)) => return Ok(Self(db)),
+                Ok(Err(error)) if is_held(&error) && begin.elapsed() < PATIENCE => thread::sleep(PAUSE),
+                Ok(Err(error)) => return Err(EngineError(error.to_string())),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// One value.
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Versioned>, EngineError> {
+        guarded(|| self.0.get(key))?.map(|bytes| versioned(key, &bytes)).transpose()
+    }
+
+    /// A page of values.
+    pub(super) fn scan(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: Limit,
+    ) -> Result<Page, EngineError> {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        let from = match after {
+            Some(after) if after >= prefix => Excluded(after),
+            _ => Included(prefix),
+        };
+        let mut page = Page::default();
+        let mut bytes = 0;
+        let mut entries = guarded(|| Ok(self.0.range::<&[u8], _>((from, Unbounded))))?;
+        while let Some((key, value)) = guarded(|| entries.next().transpose())? {
+            if !key.starts_with(prefix) {
+                break;
+            }
+            if key == IDENTITY {
+                continue;
+            }
+            if !limit.takes_more(page.entries.len(), bytes) {
+                page.more = true;
+                break;
+            }
+            bytes += key.len() + value.len();
+            page.entries.push(Entry { key: key.to_vec(), value: versioned(&key, &value)? });
+        }
+        Ok(page)
+    }
+
+    /// Writes all changes and the identity, or nothing; on the disk when it returns.
+    pub(super) fn apply(&self, changes: &[Change<'_>], identity: Identity) -> Result<(), EngineError> {
+        let mut batch = sled::Batch::default();
+        for (key, change) in changes {
+            match change {
+                Some((version, value)) => batch.insert(*key, [&version.to_be_bytes(), *value].concat()),
+                None => batch.remove(*key),
+            }
+        }
+        batch.insert(IDENTITY, identity.encode());
+        guarded(|| {
+            self.0.apply_batch(batch)?;
+            self.0.flush()
+        })?;
+        Ok(())
+    }
+
+    /// Which store this is; `None` for a fresh one.
+    pub(super) fn identity(&self) -> Result<Option<Identity>, EngineError> {
+        let Some(bytes) = guarded(|| self.0.get(IDENTITY))? else { return Ok(None) };
+        match Identity::decode(&bytes) {
+            Some(identity) => Ok(Some(identity)),
+            None => Err(EngineError("the identity of the store is damaged".to_owned())),
+        }
+    }
+
+    /// Lets go of the files, as far as this handle is concerned.
+    pub(super) fn close(self) -> Result<(), EngineError> {
+        guarded(|| {
+            drop(self.0);
+            Ok(())
+        })
+    }
+}
+
+impl Identity {
+    fn encode(self) -> Vec<u8> {
+        let fields: [&[u8]; 3] =
+            [&self.format.to_be_bytes(), &self.id.to_bytes(), &self.sequence.to_be_bytes()];
+        bytes::seal(fields.concat())
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        bytes::open(bytes).ok()?;
+        let (format, rest) = bytes.split_first_chunk()?;
+        let format = u32::from_be_bytes(*format);
+        // A newer format may go on differently; its number is enough to refuse it.
+        if format > FORMAT_VERSION {
+            return Some(Self { format, id: Ulid::nil(), sequence: 0 });
+        }
+        let (id, rest) = rest.split_first_chunk()?;
+        let (sequence, _crc) = rest.split_first_chunk()?;
+        Some(Self { format, id: Ulid::from_bytes(*id), sequence: u64::from_be_bytes(*sequence) })
+    }
+}
+
+fn versioned(key: &[u8], bytes: &[u8]) -> Result<Versioned, EngineError> {
+    match bytes.split_first_chunk::<VERSION_BYTES>() {
+        Some((version, value)) => {
+            Ok(Versioned { version: u64::from_be_bytes(*version), value: value.to_vec() })
+        }
+        None => Err(EngineError(format!("the value under key {} has no version", key.escape_ascii()))),
+    }
+}
+
+/// Somebody still holds the files.
+fn is_held(error: &sled::Error) -> bool {
+    // sled wraps the error of its lock in one of another kind, with the first one's text.
+    matches!(error, sled::Error::Io(io) if io.kind() == io::ErrorKind::WouldBlock || io.to_string().contains("WouldBlock"))
+}
+
+/// Runs a call of sled; its errors and panics become words.
+fn guarded<T>(call: impl FnOnce() -> sled::Result<T>) -> Result<T, EngineError> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(done) => done.map_err(|error| EngineError(error.to_string())),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(EngineError(format!("sled panicked: {}", text.unwrap_or("without a word"))))
+        }
+    }
+}

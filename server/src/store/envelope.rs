@@ -1,0 +1,196 @@
+//! Records: JSON with a codec byte and a checksum, cut into parts that fit into values.
+//!
+//! JSON, because any tool reads it and fields can be added. A record is written whole by one commit; a shorter one over a
+//! longer one leaves parts behind, which readers skip because every part says how many there are.
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    bytes::{self, Damage},
+    errors::KeyText,
+    kv::{Batch, Entry, MAX_VALUE},
+};
+
+const JSON: u8 = 1;
+/// Parts that one byte can count.
+const MAX_PARTS: usize = 255;
+/// Bytes of a record in one part, after the number of parts.
+const PART_BYTES: usize = MAX_VALUE - 1;
+/// Largest record, bytes.
+pub const MAX_RECORD: usize = MAX_PARTS * PART_BYTES;
+
+/// Why a record cannot be stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// It is too long.
+    #[error(
+        "the record for key {key} has {bytes} bytes, at most {MAX_RECORD} can be stored: shorten its texts"
+    )]
+    TooLong {
+        /// Where it was to go.
+        key: KeyText,
+        /// Its length.
+        bytes: usize,
+    },
+    /// It has no JSON form, or a chunk of it no packed form.
+    #[error("the record for key {key} cannot be encoded: {reason}")]
+    Unencodable {
+        /// Where it was to go.
+        key: KeyText,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Adds the parts of a record under `key`.
+pub(super) fn put<T: Serialize>(batch: &mut Batch, key: &[u8], record: &T) -> Result<(), RecordError> {
+    for (part_key, value) in encode(key, record)? {
+        batch.put(part_key, value);
+    }
+    Ok(())
+}
+
+/// Removes the parts that `record` has.
+pub(super) fn delete<T: Serialize>(batch: &mut Batch, key: &[u8], record: &T) -> Result<(), RecordError> {
+    for (part_key, _) in encode(key, record)? {
+        batch.delete(part_key);
+    }
+    Ok(())
+}
+
+/// Key and value of each part.
+type Parts = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn encode<T: Serialize>(key: &[u8], record: &T) -> Result<Parts, RecordError> {
+    let mut bytes = vec![JSON];
+    serde_json::to_writer(&mut bytes, record).map_err(|error| RecordError::Unencodable {
+        key: KeyText(key.to_vec()),
+        reason: error.to_string(),
+    })?;
+    let bytes = bytes::seal(bytes);
+    let Ok(parts) = u8::try_from(bytes.len().div_ceil(PART_BYTES)) else {
+        return Err(RecordError::TooLong { key: KeyText(key.to_vec()), bytes: bytes.len() });
+    };
+    Ok((0..parts)
+        .zip(bytes.chunks(PART_BYTES))
+        .map(|(index, slice)| ([key, &[index]].concat(), [&[parts], slice].concat()))
+        .collect())
+}
+
+/// Puts parts that arrive in the order of their keys together again.
+#[derive(Debug, Default)]
+pub(super) struct Joiner {
+    /// What the parts of the record at hand have in common; empty before the first one.
+    key: Vec<u8>,
+    bytes: Vec<u8>,
+    /// Parts joined so far.
+    found: u8,
+    /// Parts that the first one promises; 0 without a first one.
+    promised: u8,
+}
+
+/// A record, or why there is none, with what its parts' keys have in common.
+pub(super) type Joined<T> = (Vec<u8>, Result<T, Damage>);
+
+impl Joiner {
+    /// Takes the next part in; returns the record before it, if this part begins another one.
+    pub(super) fn push<T: DeserializeOwned>(&mut self, entry: &Entry) -> Option<Joined<T>> {
+        let (index, key) = entry.key.split_last()?;
+        let before = if key == self.key { None } else { self.finish() };
+        if key != self.key {
+            *self = Self { key: key.to_vec(), ..Self::default() };
+        }
+        if let Some((promised, slice)) = entry.value.value.split_first() {
+            if *index == 0 {
+                self.promised = *promised;
+            }
+            // Anything else is left over from an older, longer record.
+            if *index == self.found && *promised == self.promised && self.found < self.promised {
+                self.bytes.extend_from_slice(slice);
+                self.found += 1;
+            }
+        }
+        before
+    }
+
+    /// The record whose parts were pushed last; `None` if there was none, or only parts that an older one left over.
+    pub(super) fn finish<T: DeserializeOwned>(&mut self) -> Option<Joined<T>> {
+        let Self { key, bytes, found, promised } = std::mem::take(self);
+        if promised == 0 {
+            return None;
+        }
+        if found < promised {
+            return Some((key, Err(Damage::new(format!("{found} of {promised} parts were found")))));
+        }
+        Some((key, decode(&bytes)))
+    }
+}
+
+fn decode<T: DeserializeOwned>(record: &[u8]) -> Result<T, Damage> {
+    let (codec, payload) = bytes::open(record)?;
+    if codec != JSON {
+        return Err(Damage::new(format!("codec {codec} is not known; written by a newer version?")));
+    }
+    serde_json::from_slice(payload)
+        .map_err(|error| Damage::new(format!("is not the JSON it should be: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::kv::{Versioned, Write};
+
+    fn entries(key: &[u8], text: &str) -> Vec<Entry> {
+        let mut batch = Batch::default();
+        put(&mut batch, key, &text).unwrap();
+        let entry = |write: &Write| Entry {
+            key: write.key().clone(),
+            value: Versioned { version: 1, value: write.value().to_vec() },
+        };
+        batch.writes.iter().map(entry).collect()
+    }
+
+    fn join(entries: &[Entry]) -> Vec<Joined<String>> {
+        let mut joiner = Joiner::default();
+        let mut records: Vec<_> = entries.iter().filter_map(|entry| joiner.push(entry)).collect();
+        records.extend(joiner.finish());
+        records
+    }
+
+    #[test]
+    fn a_record_of_ten_kilobytes_comes_back_from_its_parts() {
+        let text = "x".repeat(10 * 1024);
+        let mut parts = entries(b"sa\0", &text);
+        assert_eq!(parts.len(), 3);
+        assert!(parts.iter().all(|part| part.value.value.len() <= MAX_VALUE));
+        parts.extend(entries(b"sb\0", "short"));
+        let records = join(&parts);
+        assert_eq!(records, [(b"sa\0".to_vec(), Ok(text)), (b"sb\0".to_vec(), Ok("short".to_owned()))]);
+    }
+
+    #[test]
+    fn parts_left_over_from_a_longer_record_are_skipped() {
+        let long = entries(b"sa\0", &"x".repeat(10 * 1024));
+        let mut parts = entries(b"sa\0", "short");
+        parts.extend_from_slice(&long[1..]);
+        assert_eq!(join(&parts), [(b"sa\0".to_vec(), Ok("short".to_owned()))]);
+        assert_eq!(join(&long[1..]), [], "without its head it is not a record");
+    }
+
+    #[test]
+    fn damage_of_one_record_is_found_and_stays_with_it() {
+        let mut parts = entries(b"sa\0", &"x".repeat(10 * 1024));
+        parts[1].value.value[100] ^= 4;
+        parts.extend(entries(b"sb\0", "short"));
+        parts.push(entries(b"sc\0", &"x".repeat(10 * 1024)).remove(0));
+        let records = join(&parts);
+        let fine: Vec<bool> = records.iter().map(|(_, record)| record.is_ok()).collect();
+        assert_eq!(fine, [false, true, false], "{records:?}");
+    }
+
+    #[test]
+    fn a_record_beyond_all_parts_is_refused_by_name() {
+        let error = put(&mut Batch::default(), b"sa\0", &"x".repeat(MAX_RECORD)).unwrap_err();
+        assert!(error.to_string().contains("sa\\x00"), "{error}");
+    }
+}

@@ -1,0 +1,94 @@
+//! Why a data directory cannot be used. Each text names the directory or file, and the way out.
+
+use std::{io, path::PathBuf};
+
+/// Why a store did not open. Unless the text says otherwise, nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The path leads to something else.
+    #[error("{dir} is not a directory: point the data directory at a directory, or at a path that does not exist yet", dir = dir.display())]
+    NotADirectory {
+        /// The data directory.
+        dir: PathBuf,
+    },
+    /// The directory holds files of somebody else.
+    #[error("{dir} is not a plimsoll data directory: it holds {found:?} and no plimsoll.json; point the data directory at an empty directory, or at the right one", dir = dir.display())]
+    Foreign {
+        /// The data directory.
+        dir: PathBuf,
+        /// One of the files.
+        found: String,
+    },
+    /// Another process uses it.
+    #[error("{dir} is in use by process {pid}: stop that server first, or give this one a data directory of its own", dir = dir.display())]
+    Locked {
+        /// The data directory.
+        dir: PathBuf,
+        /// What the lock file says.
+        pid: String,
+    },
+    /// A newer version wrote it.
+    #[error("{dir} has format version {found}, this server knows {known} at most: start the newer server again, or restore a backup that this version made", dir = dir.display())]
+    NewerFormat {
+        /// The data directory.
+        dir: PathBuf,
+        /// Version of the directory.
+        found: u32,
+        /// Newest version that is known.
+        known: u32,
+    },
+    /// It holds less than was acknowledged.
+    #[error("{dir} has lost what it held: {what}; restore a backup of the whole directory, or move it away to start empty", dir = dir.display())]
+    Emptied {
+        /// The data directory.
+        dir: PathBuf,
+        /// What marker and store say.
+        what: String,
+    },
+    /// The marker cannot be understood.
+    #[error("{path} is damaged ({reason}): restore it from a backup of the directory", path = path.display())]
+    Marker {
+        /// The marker file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The engine keeps values in files that it never syncs.
+    #[error("{path} is not empty: sled keeps large values there and never syncs them, and this server never writes such; restore a backup of the whole directory", path = path.display())]
+    Blobs {
+        /// The directory of the large values.
+        path: PathBuf,
+    },
+    /// The engine refuses or breaks.
+    #[error("the storage engine cannot open {dir}: {reason}; if the disk is full, make room; if the files are damaged, restore a backup", dir = dir.display())]
+    Engine {
+        /// The engine's directory.
+        dir: PathBuf,
+        /// What it said.
+        reason: String,
+    },
+    /// The engine's flush does not reach the disk.
+    #[error("a flush of {dir} did not call fdatasync, so a power cut could lose everything: this program was linked wrongly; use a released build", dir = dir.display())]
+    NotDurable {
+        /// The engine's directory.
+        dir: PathBuf,
+    },
+    /// A file or directory cannot be used.
+    #[error("cannot {action} {path}: {source}; check that the disk is there, has room, and belongs to the user that the server runs as", path = path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    /// Turns an I/O error into one that names the action and the path.
+    pub(super) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { action, path, source }
+    }
+}

@@ -1,0 +1,100 @@
+//! The marker: a small file beside the engine that says which store this is and how far it had come.
+//!
+//! sled may open an emptied file as a fresh store. Only something outside of it can tell the difference.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize};
+use ulid::Ulid;
+
+use super::fault::OpenError;
+
+/// Format that this version writes, and the newest that it reads.
+pub const FORMAT_VERSION: u32 = 1;
+/// Its name in the data directory.
+pub(super) const FILE: &str = "plimsoll.json";
+/// The next marker, until it is whole.
+pub(super) const NEW_FILE: &str = "plimsoll.json.new";
+
+/// What the marker says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Marker {
+    pub(super) store_id: Ulid,
+    pub(super) format_version: u32,
+    pub(super) commit_sequence: u64,
+    pub(super) state: State,
+}
+
+/// How far the store was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum State {
+    /// Not finished: nothing was ever acknowledged.
+    Creating,
+    /// It has been open.
+    Ready,
+}
+
+impl Marker {
+    /// The marker of a store that is about to be made.
+    pub(super) fn new() -> Self {
+        Self {
+            store_id: Ulid::new(),
+            format_version: FORMAT_VERSION,
+            commit_sequence: 0,
+            state: State::Creating,
+        }
+    }
+
+    /// Reads the marker of a directory, if there is one.
+    pub(super) fn read(dir: &Path) -> Result<Option<Self>, OpenError> {
+        #[derive(Deserialize)]
+        struct Version {
+            format_version: u32,
+        }
+        let path = dir.join(FILE);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(OpenError::io("read", path)(error)),
+        };
+        let damaged =
+            |error: serde_json::Error| OpenError::Marker { path: path.clone(), reason: error.to_string() };
+        // The version first: a newer marker may look different in all else.
+        let Version { format_version } = serde_json::from_slice(&bytes).map_err(damaged)?;
+        check_format(dir, format_version)?;
+        serde_json::from_slice(&bytes).map(Some).map_err(damaged)
+    }
+
+    /// Replaces the marker of a directory; a crash leaves the old one or the new one.
+    pub(super) fn write(&self, dir: &Path) -> Result<(), OpenError> {
+        let (path, new) = (dir.join(FILE), dir.join(NEW_FILE));
+        let text = serde_json::to_vec_pretty(self)
+            .map_err(|error| OpenError::Marker { path: path.clone(), reason: error.to_string() })?;
+        let write = || {
+            let mut file = File::create(&new)?;
+            file.write_all(&text)?;
+            file.sync_all()
+        };
+        write().map_err(OpenError::io("write", &new))?;
+        fs::rename(&new, &path).map_err(OpenError::io("replace", path))?;
+        sync_dir(dir)
+    }
+}
+
+/// Refuses formats of the future.
+pub(super) fn check_format(dir: &Path, found: u32) -> Result<(), OpenError> {
+    if found > FORMAT_VERSION {
+        return Err(OpenError::NewerFormat { dir: dir.to_owned(), found, known: FORMAT_VERSION });
+    }
+    Ok(())
+}
+
+/// Makes the names in a directory durable.
+pub(super) fn sync_dir(dir: &Path) -> Result<(), OpenError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(OpenError::io("sync", dir))
+}

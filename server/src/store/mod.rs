@@ -1,0 +1,132 @@
+//! Keeps what must survive: attempts, samples, summaries, verdicts.
+//!
+//! Two layers. Below, [`Store`]: ordered bytes to bytes with all-or-nothing commits that are on the disk when they return; in
+//! files ([`SledStore`]) or in memory ([`MemoryStore`], for tests). Above, functions that are written once for both: records
+//! ([`put_summary`], [`load_summaries`] ..), samples ([`append_fragment`], [`read_series`] ..) and the way from the one to
+//! the other ([`roll`], [`seal`], [`sweep`]). Nothing outside of this module knows sled.
+//!
+//! The ingest is the only writer. Nothing that answers a request reads here: readers wait while a batch is written.
+#![doc = ""]
+#![doc = include_str!("FORMAT.md")]
+
+mod bytes;
+mod chunk;
+mod columns;
+mod directory;
+mod durable;
+mod engine;
+mod envelope;
+mod errors;
+mod fault;
+mod keys;
+mod kv;
+mod marker;
+mod memory;
+mod plan;
+mod records;
+mod seal;
+mod series;
+mod shared;
+mod sled_store;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use chunk::Run;
+pub use durable::syncs;
+pub use envelope::{MAX_RECORD, RecordError};
+pub use errors::{CommitError, Excess, KeyText, StoreError};
+pub use fault::OpenError;
+pub use keys::Kind;
+pub use kv::{
+    BATCH_BYTES, BATCH_OPERATIONS, Batch, Check, Committed, Deleted, Entry, Expect, Limit, MAX_KEY,
+    MAX_VALUE, Mode, PAGE_BYTES, PAGE_ITEMS, Page, StoreStatus, Versioned, Write,
+};
+pub use marker::FORMAT_VERSION;
+pub use memory::MemoryStore;
+pub use records::{
+    Loaded, delete_attempt, load_summaries, open_attempts, put_attempt, put_summary, put_verdict,
+    read_summary, read_verdict,
+};
+pub use seal::{Roll, SealError, roll, seal, sweep};
+pub use series::{Extent, SeriesRead, append_fragment, each_run, read_series};
+pub use sled_store::{SledStore, StoreSettings};
+
+/// Ordered bytes to bytes. Cheap to clone; clones share the store.
+#[derive(Debug, Clone)]
+pub enum Store {
+    /// In files.
+    Sled(SledStore),
+    /// In memory, for tests.
+    Memory(MemoryStore),
+}
+
+impl Store {
+    /// Opens or makes a store in files. Blocks for as long as the engine needs to recover.
+    ///
+    /// # Errors
+    /// Names the file and the way out. Only a directory that is empty or ours was changed.
+    pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
+        SledStore::open(settings).map(Self::Sled)
+    }
+
+    /// A store in memory.
+    pub fn memory() -> Self {
+        Self::Memory(MemoryStore::default())
+    }
+
+    /// All checks hold and all writes happen, or nothing does. On the disk when it returns.
+    ///
+    /// Concurrent calls share a sync. Once begun it goes on, even if the caller does not wait.
+    pub async fn commit(&self, batch: Batch) -> Result<Committed, CommitError> {
+        match self {
+            Self::Sled(store) => store.commit(batch).await,
+            Self::Memory(store) => store.commit(batch),
+        }
+    }
+
+    /// One value. Sees every commit that was answered before the call.
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Versioned>, StoreError> {
+        match self {
+            Self::Sled(store) => store.get(key.to_vec()).await,
+            Self::Memory(store) => Ok(store.get(key)),
+        }
+    }
+
+    /// Entries whose keys begin with `prefix`, in byte order, behind the key `after`.
+    pub async fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: Limit) -> Result<Page, StoreError> {
+        match self {
+            Self::Sled(store) => store.scan(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
+            Self::Memory(store) => Ok(store.scan(prefix, after, limit)),
+        }
+    }
+
+    /// Removes a page of the entries whose keys begin with `prefix`. Not atomic over pages: call it until nothing is left.
+    pub async fn delete_prefix(&self, prefix: &[u8], limit: Limit) -> Result<Deleted, CommitError> {
+        let page = self.scan(prefix, None, limit).await;
+        let page = page.map_err(|error| CommitError::Unavailable(error.to_string()))?;
+        let (items, more) = (page.entries.len(), page.more);
+        let mut batch = Batch::default();
+        page.entries.into_iter().for_each(|entry| batch.delete(entry.key));
+        if !batch.is_empty() {
+            self.commit(batch).await?;
+        }
+        Ok(Deleted { items, more })
+    }
+
+    /// Whether it takes commits, and some figures. Does not touch the disk.
+    pub fn status(&self) -> StoreStatus {
+        match self {
+            Self::Sled(store) => store.status(),
+            Self::Memory(store) => store.status(),
+        }
+    }
+
+    /// Finishes what was accepted and lets go of the files. Commits are refused from then on.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Sled(store) => store.close().await,
+            Self::Memory(store) => store.close(),
+        }
+    }
+}

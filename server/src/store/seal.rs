@@ -1,0 +1,120 @@
+//! From fragments to blocks, and from an open attempt to a summary.
+//!
+//! Every step is one commit that holds the new and removes the old, so a crash leaves the one or the other.
+
+use super::{
+    Store,
+    chunk::Effort,
+    envelope::RecordError,
+    errors::{CommitError, StoreError},
+    keys::{self, Kind},
+    kv::{BATCH_BYTES, Batch, Committed, Deleted, Limit, Page},
+    records,
+    series::{self, Cursor},
+};
+use crate::domain::{Attempt, AttemptId, Summary};
+
+/// How much one step rolls. With the blocks it becomes and the record of the end, it fits into one commit.
+const STEP: Limit = Limit { items: 700, bytes: BATCH_BYTES / 2 };
+
+/// A batch that turns fragments into blocks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Roll {
+    /// Puts the blocks and removes the fragments; empty if there are no fragments.
+    pub batch: Batch,
+    /// There may be fragments left: commit this batch and roll again.
+    pub more: bool,
+}
+
+/// Why an attempt could not be sealed. Steps that were done stay done; the seal may be repeated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SealError {
+    /// Its fragments could not be read.
+    #[error(transparent)]
+    Read(#[from] StoreError),
+    /// Something has no stored form.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A commit failed.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+/// The batch that turns the fragments of an attempt into blocks, as many as fit into one commit.
+///
+/// Nothing may append to the attempt between this call and the commit of the batch: what is appended in between, under the
+/// key of a fragment that the batch removes, would be lost. The one writer of an attempt sees to that.
+pub async fn roll(store: &Store, id: &AttemptId) -> Result<Roll, SealError> {
+    let page = store.scan(&Kind::Fragment.prefix_of(id), None, STEP).await?;
+    let id = id.clone();
+    // Packing a full step takes tens of milliseconds: too long for a thread that serves others.
+    let packed = tokio::task::spawn_blocking(move || pack(&id, page)).await;
+    Ok(packed.map_err(|error| StoreError::Unavailable(format!("packing samples failed: {error}")))??)
+}
+
+fn pack(id: &AttemptId, page: Page) -> Result<Roll, RecordError> {
+    let mut roll = Roll { more: page.more, ..Roll::default() };
+    let Some(start) = page.entries.first().and_then(|entry| keys::start_of(&entry.key)) else {
+        return Ok(roll);
+    };
+    let mut cursor = Cursor::new(start);
+    let mut runs = Vec::new();
+    for entry in page.entries {
+        cursor.read(&entry).into_iter().for_each(|run| series::push_run(&mut runs, run));
+        roll.batch.delete(entry.key);
+    }
+    series::put_chunks(&mut roll.batch, Kind::Block, id, runs, Effort::Smallest)?;
+    Ok(roll)
+}
+
+/// Ends an attempt: the last blocks, the summary and the end of the open attempt in one commit.
+pub async fn seal(store: &Store, attempt: &Attempt, summary: &Summary) -> Result<Committed, SealError> {
+    loop {
+        let Roll { mut batch, more } = roll(store, &attempt.id).await?;
+        if more {
+            store.commit(batch).await?;
+            continue;
+        }
+        records::put_summary(&mut batch, summary)?;
+        records::delete_attempt(&mut batch, attempt)?;
+        return Ok(store.commit(batch).await?);
+    }
+}
+
+/// Removes fragments that came after their attempt was sealed. To be called once, at the start, before anything is written.
+///
+/// Fragments of an attempt that has neither a summary nor an open record are kept and logged: they are all there is of it.
+pub async fn sweep(store: &Store) -> Result<Deleted, SealError> {
+    let (mut swept, mut after) = (Deleted::default(), None);
+    let one = Limit { items: 1, bytes: 1 };
+    loop {
+        let page = store.scan(&Kind::Fragment.prefix(), after.as_deref(), one).await?;
+        let Some(id) = page.entries.first().and_then(|entry| keys::id_of(&entry.key)) else { break };
+        let prefix = Kind::Fragment.prefix_of(&id);
+        if !holds(store, Kind::Attempt, &id).await? {
+            if holds(store, Kind::Summary, &id).await? {
+                swept += delete_all(store, &prefix).await?;
+            } else {
+                tracing::warn!(attempt = %id, "the store holds samples of an attempt it knows nothing about");
+            }
+        }
+        after = Some(keys::chunk(Kind::Fragment, &id, u64::MAX));
+    }
+    Ok(swept)
+}
+
+/// True if anything of this kind is stored for `id`.
+async fn holds(store: &Store, kind: Kind, id: &AttemptId) -> Result<bool, StoreError> {
+    let page = store.scan(&kind.prefix_of(id), None, Limit { items: 1, bytes: 1 }).await?;
+    Ok(!page.entries.is_empty())
+}
+
+async fn delete_all(store: &Store, prefix: &[u8]) -> Result<Deleted, CommitError> {
+    let mut deleted = Deleted::default();
+    loop {
+        deleted += store.delete_prefix(prefix, Limit::PAGE).await?;
+        if !deleted.more {
+            return Ok(deleted);
+        }
+    }
+}

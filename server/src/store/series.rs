@@ -1,0 +1,165 @@
+//! The samples of one attempt, as runs with their gaps.
+//!
+//! Chunks may overlap: an agent that was not answered sends again and may cut its batches differently. The number of a sample
+//! is its identity, so a reader that never goes back to a number it has passed reads each sample once.
+
+use super::{
+    Store,
+    chunk::{self, Effort, Run},
+    envelope::RecordError,
+    errors::StoreError,
+    keys::{self, Kind},
+    kv::{Batch, Entry, Limit},
+};
+use crate::domain::{AttemptId, Sample};
+
+/// Number of an attempt's first sample.
+const FIRST: u64 = 1;
+
+/// All samples of an attempt.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SeriesRead {
+    /// The samples in order; a new run begins only after a gap.
+    pub runs: Vec<Run>,
+    /// What is said of all of them.
+    pub extent: Extent,
+}
+
+/// How far a series goes, and what it lacks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// The last number that is stored or declared lost; 0 if there is none.
+    pub last_sequence: u64,
+    /// Samples that are stored.
+    pub samples: u64,
+    /// Numbers up to the last one without a sample, for whatever reason.
+    pub lost: u64,
+    /// Chunks that could not be understood; their numbers are among the lost ones, unless they were at the end.
+    pub damaged: u64,
+}
+
+/// Adds the fragments for `samples`, the first of which has the number `first_sequence` after `lost` numbers without one.
+///
+/// With no samples, it records that the numbers before `first_sequence` are lost.
+pub fn append_fragment(
+    batch: &mut Batch,
+    id: &AttemptId,
+    first_sequence: u64,
+    lost: u64,
+    samples: &[Sample],
+) -> Result<(), RecordError> {
+    let lost = lost.min(first_sequence.saturating_sub(FIRST));
+    if samples.is_empty() && lost == 0 {
+        return Ok(());
+    }
+    let run = Run { first_sequence, lost, samples: samples.to_vec() };
+    put_chunks(batch, Kind::Fragment, id, vec![run], Effort::Fast)
+}
+
+/// Adds chunks of a kind for neighbouring runs.
+pub(super) fn put_chunks(
+    batch: &mut Batch,
+    kind: Kind,
+    id: &AttemptId,
+    runs: Vec<Run>,
+    effort: Effort,
+) -> Result<(), RecordError> {
+    let unencodable = |damage: super::bytes::Damage| RecordError::Unencodable {
+        key: keys::text(&kind.prefix_of(id)),
+        reason: damage.0,
+    };
+    for encoded in chunk::encode_all(runs, effort).map_err(unencodable)? {
+        batch.put(keys::chunk(kind, id, encoded.start), encoded.bytes);
+    }
+    Ok(())
+}
+
+/// Hands the runs of an attempt to `take`, blocks first, then fragments, and says how far they go.
+///
+/// Holds one page at a time, however long the series is.
+pub async fn each_run(
+    store: &Store,
+    id: &AttemptId,
+    mut take: impl FnMut(Run) + Send,
+) -> Result<Extent, StoreError> {
+    let mut cursor = Cursor::new(FIRST);
+    for kind in [Kind::Block, Kind::Fragment] {
+        let (prefix, mut after) = (kind.prefix_of(id), None);
+        loop {
+            let page = store.scan(&prefix, after.as_deref(), Limit::PAGE).await?;
+            for entry in &page.entries {
+                cursor.read(entry).into_iter().for_each(&mut take);
+            }
+            match page.entries.last() {
+                Some(last) if page.more => after = Some(last.key.clone()),
+                _ => break,
+            }
+        }
+    }
+    Ok(cursor.extent())
+}
+
+/// All samples of an attempt, in memory.
+pub async fn read_series(store: &Store, id: &AttemptId) -> Result<SeriesRead, StoreError> {
+    let mut runs: Vec<Run> = Vec::new();
+    let extent = each_run(store, id, |run| push_run(&mut runs, run)).await?;
+    Ok(SeriesRead { runs, extent })
+}
+
+/// Appends a run; joins it to the last one if no sample is missing between them, or if that one is a mere gap.
+pub(super) fn push_run(runs: &mut Vec<Run>, run: Run) {
+    match runs.last_mut() {
+        Some(last) if last.samples.is_empty() => *last = Run { lost: last.lost + run.lost, ..run },
+        Some(last) if run.lost == 0 => last.samples.extend(run.samples),
+        _ => runs.push(run),
+    }
+}
+
+/// Reads chunks in the order of their keys, each number once.
+#[derive(Debug)]
+pub(super) struct Cursor {
+    /// The number to come.
+    next: u64,
+    extent: Extent,
+}
+
+impl Cursor {
+    /// A cursor that expects the number `next` first.
+    pub(super) fn new(next: u64) -> Self {
+        Self { next, extent: Extent::default() }
+    }
+
+    /// What was read so far.
+    pub(super) fn extent(&self) -> Extent {
+        Extent { last_sequence: self.next.saturating_sub(1), ..self.extent }
+    }
+
+    /// The runs of a chunk that were not read yet. Damage is logged and counted, and leaves a gap.
+    pub(super) fn read(&mut self, entry: &Entry) -> Vec<Run> {
+        let Some(start) = keys::start_of(&entry.key) else { return Vec::new() };
+        match chunk::decode(start, &entry.value.value) {
+            Ok(runs) => runs.into_iter().filter_map(|run| self.pass(run)).collect(),
+            Err(damage) => {
+                self.extent.damaged += 1;
+                tracing::error!(key = %keys::text(&entry.key), %damage, "skipped damaged samples of the store");
+                Vec::new()
+            }
+        }
+    }
+
+    /// What is new in a run; the numbers that are missing before it become its lost ones.
+    fn pass(&mut self, mut run: Run) -> Option<Run> {
+        let end = run.end();
+        if end <= self.next {
+            return None;
+        }
+        let known = self.next.saturating_sub(run.first_sequence);
+        run.samples.drain(..usize::try_from(known).unwrap_or(usize::MAX).min(run.samples.len()));
+        run.first_sequence = run.first_sequence.max(self.next);
+        run.lost = run.first_sequence - self.next;
+        self.extent.lost += run.lost;
+        self.extent.samples += run.samples.len() as u64;
+        self.next = end;
+        Some(run)
+    }
+}

@@ -1,0 +1,90 @@
+//! What the writer and the handles of a sled store share: the engine at hand and how it fares.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use super::{
+    engine::Engine,
+    kv::{Mode, StoreStatus},
+};
+
+/// Shared by the writer, which changes it, and the handles, which read it. No lock is held while the engine works.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// `None` while it is being reopened, or could not be, or is closed.
+    engine: RwLock<Option<Arc<Engine>>>,
+    mode: Mutex<Mode>,
+    bytes_on_disk: AtomicU64,
+    commits: AtomicU64,
+    syncs: AtomicU64,
+    last_commit_micros: AtomicU64,
+}
+
+impl Shared {
+    /// A store that works and has seen this many commits.
+    pub(super) fn new(engine: Engine, commits: u64) -> Self {
+        Self {
+            engine: RwLock::new(Some(Arc::new(engine))),
+            mode: Mutex::new(Mode::Writable),
+            bytes_on_disk: AtomicU64::new(0),
+            commits: AtomicU64::new(commits),
+            syncs: AtomicU64::new(0),
+            last_commit_micros: AtomicU64::new(0),
+        }
+    }
+
+    /// The engine at hand.
+    pub(super) fn engine(&self) -> Option<Arc<Engine>> {
+        self.engine.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts another engine in place of the one at hand.
+    pub(super) fn replace_engine(&self, engine: Option<Arc<Engine>>) -> Option<Arc<Engine>> {
+        std::mem::replace(&mut *self.engine.write().unwrap_or_else(PoisonError::into_inner), engine)
+    }
+
+    /// Why the store is read-only, if it is.
+    pub(super) fn reason(&self) -> Option<String> {
+        match self.mode() {
+            Mode::Writable => None,
+            Mode::ReadOnly { reason } => Some(reason),
+        }
+    }
+
+    /// Changes whether the store takes commits.
+    pub(super) fn set_mode(&self, mode: Mode) {
+        *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
+    }
+
+    /// Notes a group that is on the disk.
+    pub(super) fn committed(&self, commits: u64, took: Duration) {
+        self.commits.store(commits, Relaxed);
+        self.syncs.fetch_add(1, Relaxed);
+        self.last_commit_micros.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// Notes the size of the files.
+    pub(super) fn set_bytes(&self, bytes: u64) {
+        self.bytes_on_disk.store(bytes, Relaxed);
+    }
+
+    /// All of it.
+    pub(super) fn status(&self) -> StoreStatus {
+        StoreStatus {
+            mode: self.mode(),
+            bytes_on_disk: self.bytes_on_disk.load(Relaxed),
+            commits: self.commits.load(Relaxed),
+            syncs: self.syncs.load(Relaxed),
+            last_commit_micros: self.last_commit_micros.load(Relaxed),
+        }
+    }
+
+    fn mode(&self) -> Mode {
+        self.mode.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,172 @@
+//! The store on disk: a handle that sends commits to the writer thread and reads on threads that may block.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{SyncSender, TrySendError, sync_channel},
+    },
+    thread::{self, JoinHandle},
+};
+
+use tokio::sync::{Semaphore, oneshot};
+
+use super::{
+    directory::Directory,
+    durable,
+    engine::{Engine, EngineError, Identity},
+    errors::{CommitError, StoreError},
+    fault::OpenError,
+    kv::{Batch, Committed, Limit, Page, StoreStatus, Versioned},
+    marker::{FORMAT_VERSION, Marker, State, check_format, sync_dir},
+    shared::Shared,
+    writer::{Job, Message, Writer},
+};
+
+/// The queue's bound: this many shares of [`SHARE_BYTES`]. A commit takes one share or more, so it bounds both.
+const QUEUE_SHARES: usize = 1024;
+/// With [`QUEUE_SHARES`], 16 MiB of waiting commits.
+const SHARE_BYTES: usize = 16 * 1024;
+/// Places for messages that take no share.
+const QUEUE_SPARE: usize = 16;
+
+/// Where the store lies and how much memory it may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// The data directory; made if it does not exist.
+    pub dir: PathBuf,
+    /// The engine's cache, bytes. The engine may take four times as much.
+    pub cache_bytes: u64,
+}
+
+/// A store in files. Clones share it; the files are let go after [`Self::close`], or some time after the last clone.
+#[derive(Debug, Clone)]
+pub struct SledStore {
+    shared: Arc<Shared>,
+    queue: SyncSender<Message>,
+    room: Arc<Semaphore>,
+    writer: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+impl SledStore {
+    /// Opens or makes the store. Blocks for as long as the engine needs to recover.
+    ///
+    /// # Errors
+    /// Names the file and the way out. Only a directory that is empty or ours was changed.
+    pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
+        let (directory, marker) = Directory::open(&settings.dir)?;
+        let (engine, identity) = open_engine(&directory, &marker, settings.cache_bytes)?;
+        let marker = Marker { commit_sequence: identity.sequence, state: State::Ready, ..marker };
+        marker.write(directory.path())?;
+        let shared = Arc::new(Shared::new(engine, identity.sequence));
+        let (queue, messages) = sync_channel(QUEUE_SHARES + QUEUE_SPARE);
+        let writer = Writer::new(directory, settings.cache_bytes, Arc::clone(&shared), messages, identity);
+        let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || writer.run());
+        let thread = thread.map_err(OpenError::io("start the writer thread of", &settings.dir))?;
+        let room = Arc::new(Semaphore::new(QUEUE_SHARES));
+        Ok(Self { shared, queue, room, writer: Arc::new(Mutex::new(Some(thread))) })
+    }
+
+    pub(super) async fn commit(&self, batch: Batch) -> Result<Committed, CommitError> {
+        let closed = || CommitError::Unavailable("the store is closed".to_owned());
+        batch.check_bounds()?;
+        let shares = u32::try_from(batch.bytes().div_ceil(SHARE_BYTES).max(1)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).acquire_many_owned(shares).await.map_err(|_closed| closed())?;
+        let (answer, outcome) = oneshot::channel();
+        self.queue.try_send(Message::Commit(Job { batch, answer, _room: room })).map_err(
+            |error| match error {
+                TrySendError::Full(_) => CommitError::Unavailable("its queue is full".to_owned()),
+                TrySendError::Disconnected(_) => closed(),
+            },
+        )?;
+        outcome.await.map_err(|_unanswered| closed())?
+    }
+
+    pub(super) async fn get(&self, key: Vec<u8>) -> Result<Option<Versioned>, StoreError> {
+        self.read(move |engine| engine.get(&key)).await
+    }
+
+    pub(super) async fn scan(
+        &self,
+        prefix: Vec<u8>,
+        after: Option<Vec<u8>>,
+        limit: Limit,
+    ) -> Result<Page, StoreError> {
+        self.read(move |engine| engine.scan(&prefix, after.as_deref(), limit)).await
+    }
+
+    pub(super) fn status(&self) -> StoreStatus {
+        self.shared.status()
+    }
+
+    /// Finishes what was accepted, then lets go of the files. Later calls find it closed and are content.
+    pub(super) async fn close(&self) -> Result<(), StoreError> {
+        let failed = |reason: String| StoreError::Unavailable(reason);
+        if let Err(TrySendError::Full(_)) = self.queue.try_send(Message::Close) {
+            return Err(failed("its queue is full; try to close it again".to_owned()));
+        }
+        let Some(thread) = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Ok(());
+        };
+        let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+        match joined {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(failed("the thread that writes did not end as it should".to_owned())),
+        }
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Engine) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let Some(engine) = self.shared.engine() else {
+            let reason = self.shared.reason().unwrap_or_else(|| "it is being reopened".to_owned());
+            return Err(StoreError::Unavailable(reason));
+        };
+        let done = tokio::task::spawn_blocking(move || call(&engine)).await;
+        let done = done.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        done.map_err(|error| StoreError::Unavailable(error.0))
+    }
+}
+
+/// Opens the engine, compares it with its marker, and proves that a flush reaches the disk.
+fn open_engine(
+    directory: &Directory,
+    marker: &Marker,
+    cache_bytes: u64,
+) -> Result<(Engine, Identity), OpenError> {
+    let dir = directory.engine();
+    let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
+    let engine = Engine::open(&dir, cache_bytes).map_err(failed)?;
+    let identity = reconcile(directory, marker, engine.identity().map_err(failed)?)?;
+    let before = durable::syncs();
+    engine.apply(&[], identity).map_err(failed)?;
+    if !durable::proven_since(before) {
+        return Err(OpenError::NotDurable { dir });
+    }
+    sync_dir(&dir)?;
+    Ok((engine, identity))
+}
+
+/// The identity to go on with, if the engine holds at least what the marker remembers.
+fn reconcile(directory: &Directory, marker: &Marker, found: Option<Identity>) -> Result<Identity, OpenError> {
+    let fresh = Identity { format: FORMAT_VERSION, id: marker.store_id, sequence: 0 };
+    let emptied = |what: String| Err(OpenError::Emptied { dir: directory.path().to_owned(), what });
+    let known = marker.commit_sequence;
+    match found {
+        None if marker.state == State::Creating => Ok(fresh),
+        None => emptied(format!("the store is empty, after {known} commits by plimsoll.json")),
+        Some(found) => {
+            check_format(directory.path(), found.format)?;
+            if found.id != marker.store_id {
+                let (found, marker) = (found.id, marker.store_id);
+                return emptied(format!("the store has the id {found}, plimsoll.json says {marker}"));
+            }
+            if found.sequence < known {
+                let found = found.sequence;
+                return emptied(format!("the store ends at commit {found}, plimsoll.json knows of {known}"));
+            }
+            Ok(found)
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Stores and things to put into them.
+
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::{
+    domain::{
+        Action, Attempt, AttemptId, Bytes, Cause, CpuMicros, Exit, Key, Millis, Progress, Resources, Sample,
+        SessionId, Source, Summary, Totals, Verdict,
+    },
+    store::{Batch, Store, StoreSettings},
+};
+
+/// A store of each kind, and the directory that must outlive it.
+pub(super) fn stores() -> (TempDir, [Store; 2]) {
+    let dir = tempfile::tempdir().unwrap();
+    let sled = open(dir.path());
+    (dir, [sled, Store::memory()])
+}
+
+pub(super) fn settings(dir: &Path) -> StoreSettings {
+    StoreSettings { dir: dir.join("data"), cache_bytes: 4 << 20 }
+}
+
+/// The store in a directory.
+pub(super) fn open(dir: &Path) -> Store {
+    Store::open(&settings(dir)).unwrap()
+}
+
+/// Why the store in a directory does not open.
+pub(super) fn refusal(dir: &Path) -> String {
+    Store::open(&settings(dir)).unwrap_err().to_string()
+}
+
+pub(super) fn one(key: &[u8], value: &[u8]) -> Batch {
+    let mut batch = Batch::default();
+    batch.put(key.to_vec(), value.to_vec());
+    batch
+}
+
+pub(super) fn id(text: &str) -> AttemptId {
+    AttemptId::parse(text).unwrap()
+}
+
+pub(super) fn attempt(name: &str) -> Attempt {
+    Attempt {
+        id: id(name),
+        session: SessionId::parse("session").unwrap(),
+        key: Key { package: "zlib".into(), ..Key::default() },
+        number: 1,
+        retries: Some(id("before")),
+        source: Source::CgroupV2,
+        resources: Resources { memory_limit: Some(Bytes(1 << 30)), ..Resources::default() },
+        started_unix_ms: 1_700_000_000_000,
+    }
+}
+
+pub(super) fn summary(attempt: &Attempt) -> Summary {
+    let (progress, totals) = (Progress::default(), Totals::default());
+    Summary::of(attempt, &progress, &totals, Millis(1234), Some(Exit::Code(0)))
+}
+
+pub(super) fn verdict(name: &str) -> Verdict {
+    Verdict {
+        attempt: id(name),
+        action: Action::Bigger,
+        cause: Cause::Oom,
+        confidence: 0.1 + 0.2,
+        evidence: Vec::new(),
+        next: None,
+        attempts_left: 2,
+        reason: "the kernel killed it".into(),
+    }
+}
+
+/// The samples with the numbers `from` to `to`, both included; what they hold tells which they are.
+pub(super) fn samples(from: u64, to: u64) -> Vec<Sample> {
+    let noise = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let sample = |n: u64| Sample {
+        elapsed: Millis(n * 1000 + noise(n) % 3),
+        memory: Bytes((noise(n) >> 40) * 4096),
+        need: Bytes((noise(n + 1) >> 44) * 4096),
+        memory_peak: Some(Bytes(1 << 40)),
+        cpu: CpuMicros(n * 800_000 + noise(n) % 1000),
+        oom_kill: Some(0),
+        reclaim_failures: (n > 10).then_some(n / 2),
+    };
+    (from..=to).map(sample).collect()
+}

@@ -1,0 +1,82 @@
+//! A disk that is full: commits fail with a reason, reads go on, and writing is taken up without a restart.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use super::fixture::{one, open};
+use crate::store::{CommitError, Mode, Store};
+
+/// A small file system of its own.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// Mounts it, if this process may.
+    fn mount(at: &Path) -> Option<Self> {
+        let mut mount = Command::new("mount");
+        let mounted = mount.args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"]).arg(at).output();
+        mounted.is_ok_and(|done| done.status.success()).then(|| Self(at.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily, because sled lets go of its files in the background.
+        let unmounted = Command::new("umount").arg("--lazy").arg(&self.0).status();
+        assert!(unmounted.is_ok_and(|status| status.success()), "left mounted: {}", self.0.display());
+    }
+}
+
+/// Commits values until one fails; returns the number of the ones that were acknowledged, and the failure.
+async fn fill(store: &Store, mut next: u32) -> (u32, CommitError) {
+    loop {
+        match store.commit(one(&[b"k", &next.to_be_bytes()[..]].concat(), &[7; 4000])).await {
+            Ok(_) => next += 1,
+            Err(error) => return (next, error),
+        }
+    }
+}
+
+/// Waits for the first commit that works.
+async fn commit_again(store: &Store) {
+    let begin = Instant::now();
+    while let Err(error) = store.commit(one(b"again", b"v")).await {
+        assert!(begin.elapsed() < Duration::from_secs(20), "still {error}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_commits_and_nothing_acknowledged_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_disk) = SmallDisk::mount(dir.path()) else {
+        println!("skipped: mounting a small tmpfs needs root");
+        return;
+    };
+    let ballast = dir.path().join("ballast");
+    fs::write(&ballast, vec![1; 12 << 20]).unwrap();
+    let store = open(dir.path());
+    let (acknowledged, error) = fill(&store, 0).await;
+    assert!(acknowledged > 100, "{acknowledged} commits, then {error}");
+    assert!(error.to_string().contains("cannot write now"), "{error}");
+    assert!(error.to_string().contains("No space left on device"), "{error}");
+    assert!(matches!(store.status().mode, Mode::ReadOnly { .. }));
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    fill(&store, acknowledged).await;
+    assert!(store.get(b"k\0\0\0\0").await.unwrap().is_some(), "reads go on");
+
+    fs::remove_file(&ballast).unwrap();
+    commit_again(&store).await;
+    assert_eq!(store.status().mode, Mode::Writable);
+    for n in 0..acknowledged {
+        let found = store.get(&[b"k", &n.to_be_bytes()[..]].concat()).await.unwrap();
+        assert_eq!(found.map(|found| found.value), Some(vec![7; 4000]), "value {n} of {acknowledged}");
+    }
+    store.close().await.unwrap();
+    let store = open(dir.path());
+    assert!(store.get(b"again").await.unwrap().is_some());
+    store.close().await.unwrap();
+}

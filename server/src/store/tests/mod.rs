@@ -1,0 +1,8 @@
+//! The promises of the store, for each store that makes them, and one broken disk for each promise of the one on disk.
+
+mod conformance;
+mod damage;
+mod fixture;
+mod full_disk;
+mod opening;
+mod typed;

@@ -1,0 +1,268 @@
+//! The one thread that writes.
+//!
+//! It drains its queue, checks the conditions of each commit against the store and the commits before it, puts all that hold
+//! into one engine batch, flushes, and only then answers all. While it flushes, the next group gathers. If the engine fails it
+//! answers so, goes read-only, and from then on tries to open the engine anew, about once a second: sled's errors stick to its
+//! handle.
+
+use std::{
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, TryRecvError},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::{
+    directory::Directory,
+    engine::{Engine, EngineError, Identity},
+    errors::CommitError,
+    kv::{BATCH_BYTES, Batch, Committed, Mode},
+    marker::{FORMAT_VERSION, Marker, State},
+    plan::plan,
+    shared::Shared,
+};
+
+/// Most commits in one sync: beyond this the disk gains nothing, and readers wait for the engine's lock.
+const GROUP_COMMITS: usize = 256;
+/// Between two tries to write again.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
+/// How far the marker may lag behind.
+const MARK_EVERY: u64 = 1000;
+
+/// What the handles ask for.
+#[derive(Debug)]
+pub(super) enum Message {
+    Commit(Job),
+    /// Finish what was asked for before, then end.
+    Close,
+}
+
+/// A commit that waits for its answer.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) batch: Batch,
+    pub(super) answer: oneshot::Sender<Result<Committed, CommitError>>,
+    /// Its share of the queue's bound; given back with the answer.
+    pub(super) _room: OwnedSemaphorePermit,
+}
+
+/// What the thread owns.
+#[derive(Debug)]
+pub(super) struct Writer {
+    directory: Directory,
+    cache_bytes: u64,
+    shared: Arc<Shared>,
+    queue: Receiver<Message>,
+    /// A commit that did not fit into the last group.
+    carried: Option<Message>,
+    /// As of the last commit that was answered.
+    identity: Identity,
+    /// Commits that the marker knows of.
+    marked: u64,
+    last_try: Instant,
+    last_measure: Option<Instant>,
+}
+
+impl Writer {
+    /// A writer of an engine that is open already.
+    pub(super) fn new(
+        directory: Directory,
+        cache_bytes: u64,
+        shared: Arc<Shared>,
+        queue: Receiver<Message>,
+        identity: Identity,
+    ) -> Self {
+        let now = Instant::now();
+        let marked = identity.sequence;
+        let (carried, last_measure) = (None, None);
+        let mut writer = Self {
+            directory,
+            cache_bytes,
+            shared,
+            queue,
+            carried,
+            identity,
+            marked,
+            last_try: now,
+            last_measure,
+        };
+        writer.measure();
+        writer
+    }
+
+    /// Serves the queue until it is closed or nobody holds its other end.
+    pub(super) fn run(mut self) {
+        loop {
+            match self.carried.take().map_or_else(|| self.queue.recv_timeout(RETRY_EVERY), Ok) {
+                Ok(Message::Commit(first)) => self.turn(first),
+                Err(RecvTimeoutError::Timeout) if self.shared.reason().is_some() => self.recover(),
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => return self.end(),
+            }
+        }
+    }
+
+    /// One group, from the queue to the answers.
+    fn turn(&mut self, first: Job) {
+        let begin = Instant::now();
+        let group = self.gather(first);
+        self.serve(group, begin);
+        if self.identity.sequence - self.marked >= MARK_EVERY {
+            self.mark();
+        }
+        self.measure();
+    }
+
+    /// What is in the queue, up to the bounds of a group.
+    fn gather(&mut self, first: Job) -> Vec<Job> {
+        let mut bytes = first.batch.bytes();
+        let mut group = vec![first];
+        while group.len() < GROUP_COMMITS {
+            match self.queue.try_recv() {
+                Ok(Message::Commit(job)) if bytes + job.batch.bytes() <= BATCH_BYTES => {
+                    bytes += job.batch.bytes();
+                    group.push(job);
+                }
+                Ok(message) => {
+                    self.carried = Some(message);
+                    break;
+                }
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+            }
+        }
+        group
+    }
+
+    fn serve(&mut self, group: Vec<Job>, begin: Instant) {
+        if self.shared.reason().is_some() && self.last_try.elapsed() >= RETRY_EVERY {
+            self.recover();
+        }
+        let outcomes = match self.shared.reason() {
+            Some(reason) => Err(reason),
+            None => self.write(&group).map_err(|error| self.fail(&error)),
+        };
+        match outcomes {
+            Ok(outcomes) => {
+                self.shared.committed(self.identity.sequence, begin.elapsed());
+                for (job, outcome) in group.into_iter().zip(outcomes) {
+                    answer(job, outcome);
+                }
+            }
+            Err(reason) => {
+                for job in group {
+                    answer(job, Err(CommitError::Unavailable(reason.clone())));
+                }
+            }
+        }
+    }
+
+    /// One engine batch for the group, on the disk when it returns.
+    fn write(&mut self, group: &[Job]) -> Result<Vec<Result<Committed, CommitError>>, EngineError> {
+        let engine = self.shared.engine().ok_or_else(|| EngineError("the engine is not open".to_owned()))?;
+        let plan = plan(&engine, self.identity.sequence, group)?;
+        if plan.sequence > self.identity.sequence {
+            let identity = Identity { sequence: plan.sequence, ..self.identity };
+            engine.apply(&plan.changes, identity)?;
+            self.identity = identity;
+        }
+        Ok(plan.outcomes)
+    }
+
+    /// Goes read-only; returns the reason.
+    fn fail(&mut self, error: &EngineError) -> String {
+        let path = self.directory.path().display();
+        let reason = format!("{path}: {error}; writing goes on by itself once the disk has room and works");
+        tracing::error!(%reason, "the store is read-only");
+        self.last_try = Instant::now();
+        self.shared.set_mode(Mode::ReadOnly { reason: reason.clone() });
+        reason
+    }
+
+    /// Tries to open the engine anew.
+    fn recover(&mut self) {
+        self.last_try = Instant::now();
+        match self.reopen() {
+            Ok(()) => {
+                tracing::info!(dir = %self.directory.path().display(), "the store is writable again");
+                self.shared.set_mode(Mode::Writable);
+            }
+            Err(error) => {
+                self.fail(&error);
+            }
+        }
+    }
+
+    fn reopen(&mut self) -> Result<(), EngineError> {
+        // As long as there is no room the old engine stays: it can still be read.
+        self.directory.probe_room().map_err(|error| EngineError(error.to_string()))?;
+        if let Some(engine) = self.shared.replace_engine(None).and_then(Arc::into_inner) {
+            engine.close()?;
+        }
+        self.directory.remove_unfinished_snapshots().map_err(|error| EngineError(error.to_string()))?;
+        let engine = Engine::open(&self.directory.engine(), self.cache_bytes)?;
+        let found = engine.identity()?;
+        let whole = found.filter(|found| found.id == self.identity.id);
+        let Some(found) = whole.filter(|found| found.sequence >= self.identity.sequence) else {
+            let known = self.identity.sequence;
+            return Err(EngineError(format!(
+                "the store came back without commits that were acknowledged ({known} expected): restore a backup"
+            )));
+        };
+        engine.apply(&[], found)?;
+        self.identity = found;
+        self.shared.replace_engine(Some(Arc::new(engine)));
+        Ok(())
+    }
+
+    /// Brings the marker up to date. If that fails the old one stays, which is behind but true.
+    fn mark(&mut self) {
+        let marker = Marker {
+            store_id: self.identity.id,
+            format_version: FORMAT_VERSION,
+            commit_sequence: self.identity.sequence,
+            state: State::Ready,
+        };
+        self.marked = self.identity.sequence;
+        if let Err(error) = marker.write(self.directory.path()) {
+            tracing::warn!(%error, "the marker beside the store stays behind");
+        }
+    }
+
+    /// Measures the files, not more often than it is worth.
+    fn measure(&mut self) {
+        if self.last_measure.is_none_or(|last| last.elapsed() >= RETRY_EVERY) {
+            self.last_measure = Some(Instant::now());
+            self.shared.set_bytes(self.directory.bytes());
+        }
+    }
+
+    /// Everything answered is on the disk already; what is left is to say so in the marker and to let go.
+    fn end(mut self) {
+        self.shared.set_mode(Mode::ReadOnly { reason: "the store is closed".to_owned() });
+        self.mark();
+        let engine = self.shared.replace_engine(None).and_then(Arc::into_inner);
+        if let Some(Err(error)) = engine.map(Engine::close) {
+            tracing::warn!(%error, "the store did not close cleanly; nothing acknowledged is lost");
+        }
+    }
+}
+
+/// However the thread ends, nobody is told that the store is writable after it.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if self.shared.reason().is_none() {
+            let reason = "the thread that writes has ended; restart the server".to_owned();
+            self.shared.set_mode(Mode::ReadOnly { reason });
+        }
+    }
+}
+
+/// Answers, if the caller still waits.
+fn answer(job: Job, outcome: Result<Committed, CommitError>) {
+    job.answer
+        .send(outcome)
+        .unwrap_or_else(|_unheard| tracing::debug!("a caller did not wait for its commit"));
+}
