@@ -117,6 +117,18 @@ async fn samples_that_were_sent_twice_count_once() {
 }
 
 #[tokio::test]
+async fn a_fragment_within_another_one_is_skipped() {
+    let (_dir, stores) = stores();
+    for store in stores {
+        let job = id("job");
+        for (from, to) in [(1, 100), (20, 30), (101, 110)] {
+            append(&store, &job, 0, from, to).await;
+        }
+        assert_eq!(read_series(&store, &job).await.unwrap(), series(vec![run(0, 1, 110)], 110));
+    }
+}
+
+#[tokio::test]
 async fn an_attempt_of_very_many_fragments_is_sealed_whole() {
     let (_dir, stores) = stores();
     for store in stores {
