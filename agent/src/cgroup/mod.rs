@@ -1,0 +1,20 @@
+//! Control groups: the counters that the kernel keeps for a build.
+//!
+//! `parse` turns texts into numbers, `find` says which folders belong to a process, `limits` what holds there, [`Reader`] keeps
+//! the files open and reads them, [`OwnGroup`] makes a group for one run. v1 and v2 and the mix of both (v1 controllers beside an
+//! empty v2 hierarchy) are told apart by `find` alone. Which of several ways is taken, and what happens if none works, is
+//! decided in [`crate::meter`].
+
+mod find;
+mod limits;
+mod own;
+mod parse;
+mod reader;
+
+#[cfg(test)]
+pub(crate) mod fake;
+
+pub use find::{Group, Groups, Version, find};
+pub use limits::Limits;
+pub use own::{MIN_LIMIT_BYTES, OwnGroup};
+pub use reader::Reader;

@@ -1,0 +1,250 @@
+//! A group for one run, so that its counters are of this build alone and a limit can be set on it.
+//!
+//! The agent steps into the new group, starts the command there and steps back out: what the command starts is born inside,
+//! however fast it forks, and no code runs between fork and exec. Foreign processes are never moved, and never killed: a group
+//! in which something outlives the command is left behind, and a later run removes it once it is empty.
+//!
+//! v2 gives a new group a memory controller only if the group above passes it on, which the kernel refuses to groups that have
+//! processes of their own, except to the root. There the attempt ends with an error, and the caller shares its group.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::find::{Group, Groups, Version};
+use crate::{
+    clock,
+    kernel::{self, Error},
+};
+
+/// With less, the kernel could choose the agent as the largest process of the group while it is inside.
+pub const MIN_LIMIT_BYTES: u64 = 16 << 20;
+
+const PREFIX: &str = "plimsoll-";
+/// A group is made and entered within milliseconds; one that is older and empty was left behind.
+const LEFT_BEHIND_MS: u64 = 10 * 60 * 1000;
+/// A group stays busy for a moment after its last process was waited for.
+const REMOVE_TRIES: u32 = 5;
+const REMOVE_PAUSE: Duration = Duration::from_millis(10);
+
+/// The groups of one run.
+#[derive(Debug)]
+pub struct OwnGroup {
+    groups: Groups,
+    places: Vec<Place>,
+}
+
+/// One new group, and where the agent came from.
+#[derive(Debug)]
+struct Place {
+    own: PathBuf,
+    home: PathBuf,
+}
+
+impl OwnGroup {
+    /// Makes groups for the run `id` (a ULID) below those of the agent.
+    pub fn make(agent: &Groups, id: &str) -> Result<Self, Error> {
+        let mut own = Self { groups: agent.clone(), places: Vec::new() };
+        let made = own.make_places(agent, &format!("{PREFIX}{id}"));
+        if made.is_err() {
+            own.remove_now();
+        }
+        made.map(|()| own)
+    }
+
+    fn make_places(&mut self, agent: &Groups, name: &str) -> Result<(), Error> {
+        refuse_flat(&agent.memory)?;
+        sweep(&agent.memory.dir);
+        self.groups.memory = self.make_place(&agent.memory, name)?;
+        pass_memory_on(&agent.memory, &self.groups.memory)?;
+        self.groups.cpu = match &agent.cpu {
+            Some(cpu) if cpu.dir == agent.memory.dir => Some(self.groups.memory.clone()),
+            Some(cpu) => {
+                sweep(&cpu.dir);
+                Some(self.make_place(cpu, name)?)
+            }
+            None => None,
+        };
+        Ok(())
+    }
+
+    fn make_place(&mut self, home: &Group, name: &str) -> Result<Group, Error> {
+        let dir = home.dir.join(name);
+        fs::create_dir(&dir).map_err(|problem| Error::new(&dir, problem))?;
+        self.places.push(Place { own: dir.clone(), home: home.dir.clone() });
+        Ok(Group { dir, ..home.clone() })
+    }
+
+    /// The new groups.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// Sets the memory limit, swap included: a build that swaps is a build that starves.
+    pub fn set_memory_limit(&self, bytes: u64) -> Result<(), Error> {
+        let dir = &self.groups.memory.dir;
+        let (limit, swap, swap_bytes) = match self.groups.memory.version {
+            Version::V1 => ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", bytes),
+            Version::V2 => ("memory.max", "memory.swap.max", 0),
+        };
+        write(&dir.join(limit), &bytes.to_string())?;
+        match write(&dir.join(swap), &swap_bytes.to_string()) {
+            // a kernel without swap accounting has no such file
+            Err(error) if error.problem.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Moves this process into the groups. On failure it is where it was.
+    pub fn enter(&self) -> Result<(), Error> {
+        let entered = self.places.iter().try_for_each(|place| join(&place.own));
+        if entered.is_err() {
+            self.leave();
+        }
+        entered
+    }
+
+    /// Moves this process back. A failure is noted and no more: the agent is then measured with the build.
+    pub fn leave(&self) {
+        for place in &self.places {
+            if let Err(error) = join(&place.home) {
+                tracing::warn!(%error, "the agent stays in the group of the build");
+            }
+        }
+    }
+
+    /// Removes the groups, unless something still runs in them.
+    pub async fn remove(mut self) {
+        for _try in 1..REMOVE_TRIES {
+            self.remove_now();
+            if self.places.is_empty() {
+                return;
+            }
+            tokio::time::sleep(REMOVE_PAUSE).await;
+        }
+        self.remove_now();
+        for place in &self.places {
+            tracing::debug!(group = %place.own.display(), "processes outlive the command, their group stays");
+        }
+    }
+
+    /// Removes the groups at once; nothing was started in them.
+    pub fn discard(mut self) {
+        self.remove_now();
+    }
+
+    /// Removes what can be removed, and forgets it.
+    fn remove_now(&mut self) {
+        self.places.retain(|place| match fs::remove_dir(&place.own) {
+            Ok(()) => false,
+            Err(problem) => problem.kind() != io::ErrorKind::NotFound,
+        });
+    }
+}
+
+/// v1 groups without `use_hierarchy` do not count towards the group above: the build would escape the agent's own limit.
+fn refuse_flat(memory: &Group) -> Result<(), Error> {
+    let path = memory.dir.join("memory.use_hierarchy");
+    match kernel::read(&path)? {
+        Some(text) if memory.version == Version::V1 && text.trim() == "0" => {
+            Err(Error::content(&path, "a hierarchy"))
+        }
+        _other => Ok(()),
+    }
+}
+
+/// Lets the new v2 group have a memory controller. Works where the group above has no processes of its own, or is the root.
+fn pass_memory_on(home: &Group, own: &Group) -> Result<(), Error> {
+    let current = own.dir.join("memory.current");
+    let has = || current.try_exists().map_err(|problem| Error::new(&current, problem));
+    if own.version == Version::V1 || has()? {
+        return Ok(());
+    }
+    write(&home.dir.join("cgroup.subtree_control"), "+memory")?;
+    if has()? { Ok(()) } else { Err(Error::content(&current, "a memory controller")) }
+}
+
+/// Moves this process, with all its threads.
+fn join(dir: &Path) -> Result<(), Error> {
+    write(&dir.join("cgroup.procs"), &std::process::id().to_string())
+}
+
+/// Writes to a file that must be there; one `write`, as the kernel wants it.
+fn write(path: &Path, value: &str) -> Result<(), Error> {
+    let written =
+        OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(value.as_bytes()));
+    written.map_err(|problem| Error::new(path, problem))
+}
+
+/// Removes what earlier runs had to leave in `parent`. The kernel keeps those that are in use.
+fn sweep(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        if entry.file_name().to_str().is_some_and(|name| is_left_behind(name, clock::unix_ms())) {
+            let removed = fs::remove_dir(entry.path());
+            tracing::debug!(group = %entry.path().display(), ?removed, "found the group of an earlier run");
+        }
+    }
+}
+
+/// The name holds the time at which its group was made.
+fn is_left_behind(name: &str, now_ms: u64) -> bool {
+    let made = name.strip_prefix(PREFIX).and_then(|id| ulid::Ulid::from_string(id).ok());
+    made.is_some_and(|id| id.timestamp_ms().saturating_add(LEFT_BEHIND_MS) < now_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cgroup::{fake::FakeKernel, find};
+
+    #[test]
+    fn only_old_groups_of_our_own_are_swept() {
+        let old = format!("{PREFIX}{}", ulid::Ulid::from_parts(1_000, 7));
+        assert!(is_left_behind(&old, 1_001 + LEFT_BEHIND_MS));
+        assert!(!is_left_behind(&old, 1_000 + LEFT_BEHIND_MS));
+        assert!(!is_left_behind("plimsoll-probe", u64::MAX));
+        assert!(!is_left_behind("docker", u64::MAX));
+    }
+
+    #[test]
+    fn a_v2_group_without_a_memory_controller_is_given_up_and_removed() {
+        let fake = FakeKernel::v2("/build");
+        let groups = find(&fake.kernel(), "self").unwrap().unwrap();
+        assert!(OwnGroup::make(&groups, "01").is_err());
+        assert!(!groups.memory.dir.join("plimsoll-01").try_exists().unwrap());
+    }
+
+    #[test]
+    fn a_group_that_would_escape_the_agents_limit_is_not_made() {
+        let fake = FakeKernel::hybrid("/build", "/build");
+        fake.write("/sys/fs/cgroup/memory/build/memory.use_hierarchy", "0\n");
+        let groups = find(&fake.kernel(), "self").unwrap().unwrap();
+        let error = OwnGroup::make(&groups, "01").unwrap_err().to_string();
+        assert!(error.contains("memory.use_hierarchy"), "{error}");
+    }
+
+    #[test]
+    fn a_group_that_cannot_be_entered_leaves_the_agent_where_it_was() {
+        let fake = FakeKernel::hybrid("/build", "/build");
+        let groups = find(&fake.kernel(), "self").unwrap().unwrap();
+        let own = OwnGroup::make(&groups, "01").unwrap();
+        // a folder has no cgroup.procs of its own
+        assert!(own.enter().is_err());
+        let home = fs::read_to_string(groups.memory.dir.join("cgroup.procs")).unwrap();
+        assert!(home.starts_with(&std::process::id().to_string()), "{home}");
+        own.discard();
+    }
+
+    #[test]
+    fn if_one_hierarchy_refuses_nothing_is_left_in_the_other() {
+        let fake = FakeKernel::hybrid("/build", "/build");
+        let groups = find(&fake.kernel(), "self").unwrap().unwrap();
+        fake.write("/sys/fs/cgroup/cpuacct/build/plimsoll-01", "in the way");
+        assert!(OwnGroup::make(&groups, "01").is_err());
+        assert!(!groups.memory.dir.join("plimsoll-01").try_exists().unwrap());
+    }
+}

@@ -1,0 +1,179 @@
+//! The processes of a build, for machines on which no cgroup counts them.
+//!
+//! Second best, and the numbers say so: shared memory counts once for each process that maps it, pages shared after a fork
+//! twice, and nobody sees an OOM kill. Descendants are found by their parent's id. One whose parent has ended would go to init
+//! and be lost; the agent therefore declares itself the reaper of its descendants.
+
+use std::{collections::HashMap, path::PathBuf};
+
+use procfs::{
+    ProcResult,
+    process::{Process, Stat, all_processes_with_root},
+};
+
+use crate::{
+    kernel::{Error, Kernel},
+    meter::Reading,
+};
+
+/// All descendants of this process.
+#[derive(Debug)]
+pub struct Tree {
+    proc: PathBuf,
+    top: i32,
+    ticks_per_second: u64,
+    /// CPU time of children that this process had waited for before.
+    base_ticks: u64,
+    /// Highest so far: a process that ends without being waited for takes its CPU time with it.
+    cpu_usec: u64,
+}
+
+impl Tree {
+    /// The descendants of this process, daemons included.
+    pub fn of_this_process(kernel: &Kernel) -> Result<Self, Error> {
+        if let Err(error) = nix::sys::prctl::set_child_subreaper(true) {
+            tracing::debug!(%error, "daemons of the build will not be seen");
+        }
+        let top = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+        Self::of(kernel, top)
+    }
+
+    /// The descendants of process `top`.
+    pub fn of(kernel: &Kernel, top: i32) -> Result<Self, Error> {
+        let ticks_per_second = procfs::ticks_per_second().max(1);
+        let mut tree = Self { proc: kernel.path("/proc"), top, ticks_per_second, base_ticks: 0, cpu_usec: 0 };
+        tree.base_ticks = tree.waited_ticks().map_err(|error| tree.error(error))?;
+        Ok(tree)
+    }
+
+    /// Reads all processes.
+    pub fn read(&mut self) -> Result<Reading, Error> {
+        let processes = all_processes_with_root(&self.proc).map_err(|error| self.error(error))?;
+        // a process that ends while it is looked at is no error; it is waited for, and counted by its parent
+        let stats: Vec<Stat> = processes.flatten().filter_map(|process| process.stat().ok()).collect();
+        let mut reading = Reading::default();
+        let mut ticks = self.waited_ticks().unwrap_or(0).saturating_sub(self.base_ticks);
+        for stat in descendants(&stats, self.top) {
+            ticks = ticks.saturating_add(stat.utime).saturating_add(stat.stime).saturating_add(waited(stat));
+            if let Ok((memory, need)) = self.memory(stat.pid) {
+                reading.memory = reading.memory.saturating_add(memory);
+                reading.need = reading.need.saturating_add(need);
+            }
+        }
+        self.cpu_usec = self.cpu_usec.max(ticks.saturating_mul(1_000_000) / self.ticks_per_second);
+        reading.cpu_usec = self.cpu_usec;
+        Ok(reading)
+    }
+
+    /// Resident bytes of a process, and those among them that cannot be read from a file again.
+    fn memory(&self, pid: i32) -> ProcResult<(u64, u64)> {
+        let status = self.process(pid)?.status()?;
+        let bytes = |kib: Option<u64>| kib.unwrap_or(0).saturating_mul(1024);
+        let memory = bytes(status.vmrss);
+        Ok((memory, (bytes(status.rssanon).saturating_add(bytes(status.rssshmem))).min(memory)))
+    }
+
+    fn waited_ticks(&self) -> ProcResult<u64> {
+        Ok(waited(&self.process(self.top)?.stat()?))
+    }
+
+    fn process(&self, pid: i32) -> ProcResult<Process> {
+        Process::new_with_root(self.proc.join(pid.to_string()))
+    }
+
+    fn error(&self, error: procfs::ProcError) -> Error {
+        Error::new(&self.proc, std::io::Error::other(error))
+    }
+}
+
+/// CPU time of the children that a process has waited for, and of theirs.
+fn waited(stat: &Stat) -> u64 {
+    u64::try_from(stat.cutime.saturating_add(stat.cstime)).unwrap_or(0)
+}
+
+/// The processes below `top`, without it.
+fn descendants(stats: &[Stat], top: i32) -> Vec<&Stat> {
+    let mut children: HashMap<i32, Vec<&Stat>> = HashMap::new();
+    for stat in stats {
+        children.entry(stat.ppid).or_default().push(stat);
+    }
+    let mut found = children.remove(&top).unwrap_or_default();
+    let mut looked_at = 0;
+    while let Some(stat) = found.get(looked_at) {
+        // taken out of the map, so that no mix-up of ids can make this go round in circles
+        let more = children.remove(&stat.pid).unwrap_or_default();
+        found.extend(more);
+        looked_at += 1;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cgroup::fake::FakeKernel;
+
+    /// pid, parent, utime, stime, cutime, cstime
+    fn process(fake: &FakeKernel, pid: i32, parent: i32, ticks: [u64; 4], anon_kib: u64) {
+        let [user, system, child_user, child_system] = ticks;
+        let zeros = "0 ".repeat(35);
+        let stat = format!(
+            "{pid} (a b) c) S {parent} {pid} {pid} 0 -1 4194304 0 0 0 0 {user} {system} {child_user} {child_system} \
+             20 0 1 0 100 1000 10 {zeros}\n"
+        );
+        fake.write(&format!("/proc/{pid}/stat"), &stat);
+        let real = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = |line: &str| match line.split_once(':').map(|(name, _value)| name) {
+            Some("RssAnon") => format!("RssAnon:\t{anon_kib} kB\n"),
+            Some("RssShmem") => "RssShmem:\t8 kB\n".to_owned(),
+            Some("VmRSS") => format!("VmRSS:\t{} kB\n", anon_kib + 108),
+            _other => format!("{line}\n"),
+        };
+        fake.write(&format!("/proc/{pid}/status"), &real.lines().map(line).collect::<String>());
+    }
+
+    #[test]
+    fn only_descendants_count_and_cpu_never_goes_back() {
+        let fake = FakeKernel::new();
+        process(&fake, 10, 1, [9, 9, 100, 0], 50_000);
+        process(&fake, 11, 10, [100, 50, 0, 0], 1000);
+        process(&fake, 12, 11, [50, 0, 200, 0], 2000);
+        process(&fake, 13, 1, [999, 0, 0, 0], 90_000);
+        let mut tree = Tree::of(&fake.kernel(), 10).unwrap();
+        let reading = tree.read().unwrap();
+        assert_eq!(reading.need, (1008 + 2008) * 1024);
+        assert_eq!(reading.memory, (1108 + 2108) * 1024);
+        assert_eq!(reading.cpu_usec, 400 * 1_000_000 / procfs::ticks_per_second());
+        assert_eq!((reading.oom_kill, reading.memory_peak), (None, None));
+        fake.remove("/proc/12/stat");
+        assert_eq!(tree.read().unwrap().cpu_usec, reading.cpu_usec);
+    }
+
+    #[test]
+    fn a_real_process_is_seen_with_its_memory_and_its_cpu_time_after_its_end() {
+        // the shell's own pipe says when tail has read everything; then it holds all of it until its input ends
+        let script =
+            "{ head -c 60000000 /dev/zero; echo; echo full >&2; read -r line <&3; } 3<&0 | tail >/dev/null";
+        let mut child = std::process::Command::new("/bin/sh")
+            .args(["-c", script])
+            .stdin(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        // below the shell: other tests of this program have children too
+        let mut tree = Tree::of(&Kernel::running(), i32::try_from(child.id()).unwrap()).unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stderr.take().unwrap()), &mut line)
+            .unwrap();
+        let mut reading = tree.read().unwrap();
+        // the last pipe full may still be on its way to tail
+        while reading.need < 50_000_000 {
+            reading = tree.read().unwrap();
+        }
+        assert!(reading.need < 100_000_000, "{reading:?}");
+        assert!(reading.memory >= reading.need);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(tree.read().unwrap().cpu_usec >= reading.cpu_usec);
+    }
+}
