@@ -1,4 +1,6 @@
 //! Measures a build, streams it to the server, and asks for sizes and verdicts.
 
 pub mod delivery;
+pub mod key;
+pub mod quantity;
 pub mod run;
