@@ -180,6 +180,13 @@ impl Backlog {
         self.spool.as_mut()
     }
 
+    /// Deletes the file and writes no other: what it holds is not wanted.
+    pub(super) fn discard_file(&mut self) {
+        if let Some(spool) = self.spool.take() {
+            spool.remove();
+        }
+    }
+
     /// Where the file is.
     pub(super) fn path(&self) -> Option<&Path> {
         self.spool.as_ref().map(Spool::path)

@@ -7,7 +7,7 @@ use std::{
 };
 
 use plimsoll_proto::v1::{
-    Ack, AgentMessage, Batch, Finish, Hello, Sample, ServerMessage, Welcome,
+    Ack, Advice, AgentMessage, Batch, Finish, Hello, Sample, ServerMessage, Welcome,
     agent_message::Message,
     collector_server::{Collector, CollectorServer},
     server_message::Message as Answer,
@@ -36,6 +36,8 @@ pub(super) struct Faults {
     pub(super) refuse: HashMap<String, Code>,
     /// Seal, but never say so.
     pub(super) swallow_seals: u32,
+    /// Say once, before an acknowledgement, that the server will stop and wants to be left alone so long.
+    pub(super) advice_ms: Option<u64>,
     /// Never answer anything.
     pub(super) mute: bool,
 }
@@ -133,6 +135,17 @@ impl Collector for Service {
                     Message::Finish(finish) => Seen::Finish(finish),
                 };
                 tell.try_send(seen).unwrap();
+                let advice_ms = state
+                    .lock()
+                    .unwrap()
+                    .faults
+                    .advice_ms
+                    .take_if(|_| matches!(answer, Some(Ok(Answer::Ack(_)))));
+                if let Some(answer) =
+                    advice_ms.map(|ms| Advice { reconnect_after_ms: Some(ms), ..Advice::default() })
+                {
+                    drop(answers.send(Ok(ServerMessage { message: Some(Answer::Advice(answer)) })).await);
+                }
                 let over = matches!(answer, Some(Err(_)));
                 if let Some(answer) = answer {
                     let answer = answer.map(|answer| ServerMessage { message: Some(answer) });

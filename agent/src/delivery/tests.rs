@@ -91,6 +91,20 @@ async fn resumes_after_what_the_server_has_acknowledged() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_about_to_stop_is_left_and_found_again() {
+    let dir = TempDir::new().unwrap();
+    let mut fake = Fake::start(Faults { advice_ms: Some(1), ..Faults::default() }).await;
+    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+    delivery.push(sample(1));
+    for _ in 0..2 {
+        fake.wait_for(|seen| matches!(seen, Seen::Hello)).await;
+    }
+    delivery.push(sample(2));
+    assert!(finish(delivery).await.delivered);
+    assert_in_order_once(&fake.attempt("a"), 2);
+}
+
+#[tokio::test]
 async fn an_acknowledged_end_that_got_lost_is_not_a_second_end() {
     let dir = TempDir::new().unwrap();
     let fake = Fake::start(Faults { swallow_seals: 1, ..Faults::default() }).await;

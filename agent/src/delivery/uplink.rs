@@ -6,6 +6,7 @@ use tokio::{select, time::sleep};
 use tonic::transport::Endpoint;
 
 use super::{
+    backlog::Backlog,
     backoff::Backoff,
     conversation::{Ended, converse},
     shared::Shared,
@@ -110,7 +111,7 @@ fn sealed(shared: &Shared) -> Ending {
 }
 
 fn closed_before(shared: &Shared) -> Ending {
-    shared.with(|backlog| backlog.spool().map(|spool| spool.remove()));
+    shared.with(Backlog::discard_file);
     let text = "the attempt is already closed on the server; every command needs an --attempt of its own";
     Ending::Refused(text.to_owned())
 }
