@@ -1,10 +1,24 @@
 //! Measures a build, streams it to the server, and asks for sizes and verdicts.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`cli`] | the command line |
+//! | [`key`], [`quantity`] | what is built, from the environment and the options |
+//! | [`run`] | runs a command, passes signals and the exit code through |
+//! | [`meter`], [`cgroup`], [`proctree`], [`kernel`] | reads what a build uses |
+//! | [`sampler`] | when to read, and counters that never go back |
+//! | [`delivery`] | spool and uplink: keeps samples until the server has them on disk |
+//! | [`ask`] | predictions, verdicts and statistics, for people and for jobs |
 
+pub mod ask;
 pub mod cgroup;
+pub mod cli;
 pub mod clock;
 pub mod delivery;
 pub mod kernel;
+pub mod key;
 pub mod meter;
 pub mod proctree;
+pub mod quantity;
 pub mod run;
 pub mod sampler;

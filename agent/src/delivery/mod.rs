@@ -1,8 +1,40 @@
 //! Keeps what was measured until the server has acknowledged it.
+//!
+//! A sample that is pushed is numbered and written to the attempt's own file ([`spool`]) and held in memory ([`backlog`]); a task
+//! in the background sends it ([`uplink`], [`conversation`]) and forgets it when the server has it on its disk. When the server
+//! has sealed the attempt, the file is deleted; a file that stays is delivered by a later run ([`orphans`]). Nothing here
+//! waits for the network or fails because of the disk: a build never notices either.
 
-use std::{path::PathBuf, time::Duration};
+mod backlog;
+mod backoff;
+mod conversation;
+mod orphans;
+mod record;
+mod room;
+mod shared;
+mod spool;
+pub(crate) mod trouble;
+pub(crate) mod uplink;
 
-use plimsoll_proto::v1::{Exit, Hello, Sample, Totals};
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
+
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
+
+use plimsoll_proto::v1::{Exit, Finish, Hello, Sample, Totals};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use ulid::Ulid;
+
+use backlog::Backlog;
+use shared::Shared;
+use spool::Spool;
+use uplink::{Ending, Patience, deliver, endpoint};
+
+/// What is left of the patience after the own attempt is sealed may go to earlier ones, but no more than this.
+const ORPHAN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where samples go, and how much of them is kept meanwhile.
 #[derive(Debug, Clone)]
@@ -17,7 +49,10 @@ pub struct Settings {
 
 /// The way of one attempt's samples to the server. Never blocks the build, never fails it.
 #[derive(Debug)]
-pub struct Delivery;
+pub struct Delivery {
+    /// `None` if there is no server to deliver to.
+    sending: Option<Sending>,
+}
 
 /// What became of the samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,20 +67,50 @@ pub struct Report {
     pub problem: Option<String>,
 }
 
+/// The own attempt and the tasks that deliver. Dropping it stops them; the file stays for a later run.
+#[derive(Debug)]
+struct Sending {
+    shared: Arc<Shared>,
+    /// Why there is no spool file, if there is none.
+    no_spool: Option<String>,
+    uplink: AbortOnDropHandle<Ending>,
+    orphans: AbortOnDropHandle<()>,
+}
+
 impl Delivery {
     /// Opens the spool of one attempt and begins to send in the background, what earlier runs left behind included.
     /// Must be called within a tokio runtime (current-thread or not).
-    pub fn start(settings: &Settings, hello: Hello) -> Self {
-        let _unused = (settings, hello);
-        Self
+    pub fn start(settings: &Settings, mut hello: Hello) -> Self {
+        let Some(server) = settings.server.as_deref() else {
+            return Self { sending: None };
+        };
+        if hello.session.is_empty() {
+            hello.session = Ulid::new().to_string();
+        }
+        let spool = Spool::create(&settings.spool_dir, settings.spool_bytes, &hello);
+        let no_spool = spool.as_ref().err().map(|error: &io::Error| {
+            tracing::warn!(path = %settings.spool_dir.display(), %error, "cannot keep samples on disk");
+            format!("cannot keep samples in {}: {error}", settings.spool_dir.display())
+        });
+        let shared = Arc::new(Shared::new(Backlog::new(hello, spool.ok())));
+        let tracker = TaskTracker::new();
+        let uplink = tracker.spawn(own(server.to_owned(), Arc::clone(&shared)));
+        let orphans =
+            tracker.spawn(earlier(server.to_owned(), settings.spool_dir.clone(), Arc::clone(&shared)));
+        let (uplink, orphans) = (AbortOnDropHandle::new(uplink), AbortOnDropHandle::new(orphans));
+        Self { sending: Some(Sending { shared, no_spool, uplink, orphans }) }
     }
 
     /// Takes the next sample.
     pub fn push(&mut self, sample: Sample) {
-        let _unused = sample;
+        if let Some(sending) = &self.sending {
+            sending.shared.with(|backlog| backlog.push(sample));
+            sending.shared.wake.notify_one();
+        }
     }
 
-    /// Closes the attempt and waits at most `patience` for the server's acknowledgement.
+    /// Closes the attempt and waits at most `patience` for the server's acknowledgement. Does not wait for a server that was
+    /// never there.
     pub async fn finish(
         self,
         wall_ms: u64,
@@ -53,7 +118,65 @@ impl Delivery {
         totals: Totals,
         patience: Duration,
     ) -> Report {
-        let _unused = (wall_ms, exit, totals, patience);
-        Report::default()
+        match self.sending {
+            Some(sending) => {
+                let finish = Finish { wall_ms, exit, totals: Some(totals), ..Finish::default() };
+                sending.finish(finish, patience).await
+            }
+            None => Report::default(),
+        }
+    }
+}
+
+impl Sending {
+    async fn finish(self, finish: Finish, patience: Duration) -> Report {
+        let Self { shared, no_spool, mut uplink, orphans } = self;
+        let deadline = Instant::now() + patience;
+        shared.with(|backlog| backlog.close(finish));
+        shared.ended.cancel();
+        shared.wake.notify_one();
+        let ending =
+            match timeout_at(deadline, &mut uplink).await {
+                Ok(Ok(ending)) => ending,
+                Ok(Err(error)) => Ending::GaveUp(format!("delivery broke off: {error}")),
+                Err(_) => Ending::GaveUp(shared.problem().unwrap_or_else(|| {
+                    format!("the server did not acknowledge everything within {patience:?}")
+                })),
+            };
+        uplink.abort();
+        if ending == Ending::Delivered {
+            let rest = deadline.saturating_duration_since(Instant::now()).min(ORPHAN_PATIENCE);
+            drop(timeout(rest, orphans).await);
+        }
+        report(&shared, ending, no_spool)
+    }
+}
+
+fn report(shared: &Shared, ending: Ending, no_spool: Option<String>) -> Report {
+    shared.with(|backlog| {
+        let trouble = backlog.spool().and_then(|spool| spool.trouble().map(str::to_owned)).or(no_spool);
+        let lost = backlog.lost();
+        match ending {
+            Ending::Delivered => Report { delivered: true, lost, kept: None, problem: trouble },
+            Ending::Refused(text) | Ending::GaveUp(text) => Report {
+                delivered: false,
+                lost: lost.saturating_add(backlog.unspooled()),
+                kept: backlog.path().filter(|path| matches!(path.try_exists(), Ok(true))).map(PathBuf::from),
+                problem: Some(trouble.map_or_else(|| text.clone(), |trouble| format!("{text}; {trouble}"))),
+            },
+        }
+    })
+}
+
+async fn own(server: String, shared: Arc<Shared>) -> Ending {
+    match endpoint(&server) {
+        Ok(endpoint) => deliver(&endpoint, &shared, Patience::Own).await,
+        Err(text) => Ending::GaveUp(text),
+    }
+}
+
+async fn earlier(server: String, dir: PathBuf, own: Arc<Shared>) {
+    if let Ok(endpoint) = endpoint(&server) {
+        orphans::deliver_orphans(endpoint, &dir, &own).await;
     }
 }

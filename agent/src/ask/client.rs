@@ -1,0 +1,148 @@
+//! Asks the server, once, within a time.
+
+use std::time::Duration;
+
+use plimsoll_proto::v1::{
+    ExplainResponse, GetAttemptRequest, GetAttemptResponse, GetStatsRequest, GetStatsResponse,
+    ListAttemptsRequest, ListAttemptsResponse, PredictRequest, Prediction, ShouldRetryRequest, Verdict,
+    predictor_client::PredictorClient, stats_client::StatsClient,
+};
+use tonic::{
+    Code, Response, Status,
+    transport::{Channel, Endpoint},
+};
+use tonic_types::StatusExt as _;
+
+use crate::delivery::{trouble::innermost, uplink::endpoint};
+
+/// How long an answer may take. The server answers from memory; only a verdict waits for its disk.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// An answer with a long series is far larger than what an agent sends.
+const ANSWER_BYTES: usize = 64 * 1024 * 1024;
+
+/// A server to ask.
+#[derive(Debug)]
+pub struct Client {
+    channel: Channel,
+    server: String,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The question was wrong. Asking again does not help.
+    #[error("{0}")]
+    Question(String),
+    /// The server did not answer. Asking again may help.
+    #[error("{0}")]
+    NoAnswer(String),
+}
+
+impl Failure {
+    /// Exit status of the command.
+    pub fn status(&self) -> u8 {
+        match self {
+            Self::Question(_) => 2,
+            Self::NoAnswer(_) => 3,
+        }
+    }
+}
+
+impl Client {
+    /// Connects to a server.
+    ///
+    /// # Errors
+    /// The address is wrong, or nobody answers there.
+    pub async fn connect(server: &str) -> Result<Self, Failure> {
+        let endpoint: Endpoint = endpoint(server).map_err(Failure::Question)?.timeout(PATIENCE);
+        let server = endpoint.uri().to_string().trim_end_matches('/').to_owned();
+        let connected = endpoint.connect().await;
+        let channel = connected
+            .map_err(|error| Failure::NoAnswer(format!("no server at {server} ({})", innermost(&error))))?;
+        Ok(Self { channel, server })
+    }
+
+    pub(super) async fn predict(&self, question: PredictRequest) -> Result<Prediction, Failure> {
+        let answer = self.predictor().predict(question).await;
+        self.answer(answer)?.prediction.ok_or_else(|| self.empty())
+    }
+
+    pub(super) async fn explain(&self, question: PredictRequest) -> Result<ExplainResponse, Failure> {
+        let answer = self.predictor().explain(question).await;
+        self.answer(answer)
+    }
+
+    pub(super) async fn should_retry(&self, question: ShouldRetryRequest) -> Result<Verdict, Failure> {
+        let answer = self.predictor().should_retry(question).await;
+        self.answer(answer)?.verdict.ok_or_else(|| self.empty())
+    }
+
+    pub(super) async fn stats(&self, question: GetStatsRequest) -> Result<GetStatsResponse, Failure> {
+        let answer = self.counter().get_stats(question).await;
+        self.answer(answer)
+    }
+
+    pub(super) async fn attempts(
+        &self,
+        question: ListAttemptsRequest,
+    ) -> Result<ListAttemptsResponse, Failure> {
+        let answer = self.counter().list_attempts(question).await;
+        self.answer(answer)
+    }
+
+    pub(super) async fn attempt(&self, question: GetAttemptRequest) -> Result<GetAttemptResponse, Failure> {
+        let answer = self.counter().get_attempt(question).await;
+        self.answer(answer)
+    }
+
+    fn predictor(&self) -> PredictorClient<Channel> {
+        PredictorClient::new(self.channel.clone())
+    }
+
+    fn counter(&self) -> StatsClient<Channel> {
+        StatsClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    fn answer<T>(&self, answer: Result<Response<T>, Status>) -> Result<T, Failure> {
+        answer.map(Response::into_inner).map_err(|status| failure(&self.server, &status))
+    }
+
+    fn empty(&self) -> Failure {
+        Failure::NoAnswer(format!("{} sent an empty answer", self.server))
+    }
+}
+
+fn failure(server: &str, status: &Status) -> Failure {
+    let fields = status.get_details_bad_request().map(|bad| bad.field_violations).unwrap_or_default();
+    let wrong: Vec<String> =
+        fields.iter().map(|field| format!("{}: {}", field.field, field.description)).collect();
+    let reason = if wrong.is_empty() { status.message().to_owned() } else { wrong.join("; ") };
+    match status.code() {
+        Code::InvalidArgument | Code::NotFound | Code::OutOfRange => Failure::Question(reason),
+        code => Failure::NoAnswer(format!("{server}: {code}: {reason}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic_types::{ErrorDetails, FieldViolation};
+
+    use super::*;
+
+    #[test]
+    fn a_wrong_question_names_its_field() {
+        let violation = FieldViolation::new("key.package", "must not be empty");
+        let details = ErrorDetails::with_bad_request(vec![violation]);
+        let status = Status::with_error_details(Code::InvalidArgument, "bad", details);
+        let failure = failure("http://x", &status);
+        assert_eq!((failure.to_string().as_str(), failure.status()), ("key.package: must not be empty", 2));
+    }
+
+    #[tokio::test]
+    async fn a_missing_server_is_said_in_plain_words() {
+        let failure = Client::connect("127.0.0.1:1").await.unwrap_err();
+        assert_eq!(failure.to_string(), "no server at http://127.0.0.1:1 (connection refused)");
+        assert_eq!(failure.status(), 3);
+        assert_eq!(Client::connect("http://no spaces").await.unwrap_err().status(), 2);
+    }
+}

@@ -1,0 +1,44 @@
+//! Answers for programs: one JSON object, indented, with a line feed at its end.
+//!
+//! Fields have the names, units and meanings of the wire contract (`proto/plimsoll/v1`) and only ever grow in number.
+//! Enumerations are lower-case words without their prefix (`exact`, `oom`, `bigger`). A field that is not known is `null`.
+
+mod predictor;
+mod stats;
+
+use plimsoll_proto::v1::{
+    ExplainResponse, GetAttemptResponse, GetStatsResponse, ListAttemptsResponse, Prediction, Verdict,
+};
+use serde::Serialize;
+
+pub(super) fn render_prediction(prediction: &Prediction) -> String {
+    render(&predictor::PredictionJson::from(prediction))
+}
+
+pub(super) fn render_explanation(explained: &ExplainResponse) -> String {
+    render(&predictor::ExplanationJson::from(explained))
+}
+
+pub(super) fn render_verdict(verdict: &Verdict) -> String {
+    render(&predictor::VerdictJson::from(verdict))
+}
+
+pub(super) fn render_stats(stats: &GetStatsResponse) -> String {
+    render(&stats::StatsJson::from(stats))
+}
+
+pub(super) fn render_attempts(attempts: &ListAttemptsResponse) -> String {
+    render(&stats::AttemptsJson::from(attempts))
+}
+
+pub(super) fn render_attempt(shown: &GetAttemptResponse) -> String {
+    render(&stats::AttemptJson::from(shown))
+}
+
+fn render(value: &impl Serialize) -> String {
+    // these structures hold nothing that JSON cannot say
+    let mut text =
+        serde_json::to_string_pretty(value).unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"));
+    text.push('\n');
+    text
+}

@@ -1,0 +1,221 @@
+//! JSON of predictions, explanations and verdicts.
+
+use plimsoll_proto::v1::{
+    Basis, EvidenceLine, ExplainResponse, Prediction, Quantity, Rung, UsedAttempt, Verdict,
+};
+use serde::Serialize;
+
+use crate::ask::words;
+
+/// What an attempt should ask for.
+#[derive(Debug, Serialize)]
+pub(super) struct PredictionJson {
+    /// Memory to request, for packing.
+    memory_request_bytes: Option<QuantityJson>,
+    /// Memory limit, for killing.
+    memory_limit_bytes: Option<QuantityJson>,
+    /// CPU in thousandths of a core.
+    cpu_request_millicores: Option<QuantityJson>,
+    cpu_limit_millicores: Option<QuantityJson>,
+    /// Parallel jobs (-j).
+    build_jobs: Option<QuantityJson>,
+    /// Wall time that half of the attempts need.
+    wall_p50_ms: Option<QuantityJson>,
+    /// Wall time that 95 % of the attempts need.
+    wall_p95_ms: Option<QuantityJson>,
+    /// 0 to 1.
+    confidence: f64,
+    /// Attempts that the prediction learnt from.
+    attempts: u32,
+    /// One sentence.
+    reason: String,
+}
+
+/// A number with its reason.
+#[derive(Debug, Serialize)]
+struct QuantityJson {
+    value: u64,
+    basis: Option<BasisJson>,
+}
+
+/// Why a number is what it is.
+#[derive(Debug, Serialize)]
+struct BasisJson {
+    /// `default`, `fleet`, `build_system`, `package`, `no_compiler`, `no_version` or `exact`.
+    rung: String,
+    attempts: u32,
+    /// 0 to 1; 0 if the number is not a quantile.
+    quantile: f64,
+    /// Factor on top, 1 for none.
+    margin: f64,
+    /// The floor or the cap that decided; empty if none did.
+    bound: String,
+}
+
+/// A prediction and what it learnt from.
+#[derive(Debug, Serialize)]
+pub(super) struct ExplanationJson {
+    prediction: Option<PredictionJson>,
+    /// Heaviest first.
+    attempts: Vec<UsedAttemptJson>,
+}
+
+/// One attempt that a prediction learnt from.
+#[derive(Debug, Serialize)]
+struct UsedAttemptJson {
+    attempt: String,
+    rung: String,
+    /// Share of all weight, 0 to 1.
+    weight: f64,
+    need_bytes: u64,
+    /// It proves "more than this".
+    censored: bool,
+}
+
+/// What to do after a failed attempt.
+#[derive(Debug, Serialize)]
+pub(super) struct VerdictJson {
+    attempt: String,
+    /// Whether to try again at all; the same as exit status 0.
+    retry: bool,
+    /// `no`, `as_is`, `bigger`, `fewer_jobs`, `longer` or `elsewhere`.
+    action: String,
+    /// For example `oom`.
+    cause: String,
+    /// 0 to 1.
+    confidence: f64,
+    /// Strongest first.
+    evidence: Vec<EvidenceJson>,
+    /// What the next attempt should ask for; `null` if there should be none.
+    next: Option<PredictionJson>,
+    attempts_left: u32,
+    /// One sentence.
+    reason: String,
+}
+
+/// One observation.
+#[derive(Debug, Serialize)]
+struct EvidenceJson {
+    /// `kernel`, `container`, `pod`, `measured`, `exit`, `ci`, `log` or `policy`.
+    source: String,
+    text: String,
+    /// False for an observation that argued against the cause.
+    supports: bool,
+}
+
+impl From<&Prediction> for PredictionJson {
+    fn from(prediction: &Prediction) -> Self {
+        let quantity = |quantity: &Option<Quantity>| quantity.as_ref().map(QuantityJson::from);
+        Self {
+            memory_request_bytes: quantity(&prediction.memory_request_bytes),
+            memory_limit_bytes: quantity(&prediction.memory_limit_bytes),
+            cpu_request_millicores: quantity(&prediction.cpu_request_millicores),
+            cpu_limit_millicores: quantity(&prediction.cpu_limit_millicores),
+            build_jobs: quantity(&prediction.build_jobs),
+            wall_p50_ms: quantity(&prediction.wall_p50_ms),
+            wall_p95_ms: quantity(&prediction.wall_p95_ms),
+            confidence: prediction.confidence,
+            attempts: prediction.attempts,
+            reason: prediction.reason.clone(),
+        }
+    }
+}
+
+impl From<&Quantity> for QuantityJson {
+    fn from(quantity: &Quantity) -> Self {
+        Self { value: quantity.value, basis: quantity.basis.as_ref().map(BasisJson::from) }
+    }
+}
+
+impl From<&Basis> for BasisJson {
+    fn from(basis: &Basis) -> Self {
+        Self {
+            rung: rung(basis.rung()),
+            attempts: basis.attempts,
+            quantile: basis.quantile,
+            margin: basis.margin,
+            bound: basis.bound.clone(),
+        }
+    }
+}
+
+impl From<&ExplainResponse> for ExplanationJson {
+    fn from(explained: &ExplainResponse) -> Self {
+        let used = |used: &UsedAttempt| UsedAttemptJson {
+            attempt: used.attempt.clone(),
+            rung: rung(used.rung()),
+            weight: used.weight,
+            need_bytes: used.need_bytes,
+            censored: used.censored,
+        };
+        Self {
+            prediction: explained.prediction.as_ref().map(PredictionJson::from),
+            attempts: explained.attempts.iter().map(used).collect(),
+        }
+    }
+}
+
+impl From<&Verdict> for VerdictJson {
+    fn from(verdict: &Verdict) -> Self {
+        let evidence = |line: &EvidenceLine| EvidenceJson {
+            source: line.source.clone(),
+            text: line.text.clone(),
+            supports: line.supports,
+        };
+        Self {
+            attempt: verdict.attempt.clone(),
+            retry: words::is_retry(verdict.action()),
+            action: words::action(verdict.action()),
+            cause: words::cause(verdict.cause()),
+            confidence: verdict.confidence,
+            evidence: verdict.evidence.iter().map(evidence).collect(),
+            next: verdict.next.as_ref().map(PredictionJson::from),
+            attempts_left: verdict.attempts_left,
+            reason: verdict.reason.clone(),
+        }
+    }
+}
+
+fn rung(rung: Rung) -> String {
+    words::rung(rung)
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::v1::{Action, Cause};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::ask::json::{render_prediction, render_verdict};
+
+    #[test]
+    fn a_prediction_has_the_names_of_the_wire() {
+        let basis = Basis {
+            rung: Rung::Exact.into(),
+            attempts: 7,
+            quantile: 0.95,
+            margin: 1.1,
+            bound: String::new(),
+        };
+        let prediction = Prediction {
+            memory_request_bytes: Some(Quantity { value: 5, basis: Some(basis) }),
+            confidence: 0.5,
+            ..Prediction::default()
+        };
+        let said: Value = serde_json::from_str(&render_prediction(&prediction)).unwrap();
+        let basis = json!({"rung": "exact", "attempts": 7, "quantile": 0.95, "margin": 1.1, "bound": ""});
+        assert_eq!(said["memory_request_bytes"], json!({"value": 5, "basis": basis}));
+        assert_eq!((&said["wall_p95_ms"], &said["confidence"]), (&Value::Null, &json!(0.5)));
+    }
+
+    #[test]
+    fn a_verdict_says_in_one_field_whether_to_retry() {
+        let verdict =
+            Verdict { action: Action::Bigger.into(), cause: Cause::Oom.into(), ..Verdict::default() };
+        let said: Value = serde_json::from_str(&render_verdict(&verdict)).unwrap();
+        assert_eq!(
+            [&said["retry"], &said["action"], &said["cause"]],
+            [&json!(true), &json!("bigger"), &json!("oom")]
+        );
+    }
+}

@@ -1,0 +1,12 @@
+//! Answers for people: short lines, each number with its reason.
+
+mod predictor;
+mod stats;
+
+pub(super) use predictor::{render_explanation, render_prediction, render_verdict};
+pub(super) use stats::{render_attempt, render_attempts, render_stats};
+
+/// Text of a server or a log, for one line of a terminal: control characters could move the cursor or hide lines.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

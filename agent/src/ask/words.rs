@@ -1,0 +1,57 @@
+//! The words for the enumerations of the wire: lower case, without the name of the enumeration.
+
+use plimsoll_proto::v1::{Action, Cause, Outcome, Rung, Source};
+
+/// Whether a verdict says that another attempt is worth it.
+pub(super) fn is_retry(action: Action) -> bool {
+    !matches!(action, Action::No | Action::Unspecified)
+}
+
+/// For example `as_is`.
+pub(super) fn action(action: Action) -> String {
+    word(action.as_str_name(), "ACTION_")
+}
+
+/// For example `oom`.
+pub(super) fn cause(cause: Cause) -> String {
+    word(cause.as_str_name(), "CAUSE_")
+}
+
+/// For example `succeeded`.
+pub(super) fn outcome(outcome: Outcome) -> String {
+    word(outcome.as_str_name(), "OUTCOME_")
+}
+
+/// For example `no_version`.
+pub(super) fn rung(rung: Rung) -> String {
+    word(rung.as_str_name(), "RUNG_")
+}
+
+/// For example `cgroup_v2`.
+pub(super) fn source(source: Source) -> String {
+    word(source.as_str_name(), "SOURCE_")
+}
+
+fn word(name: &str, prefix: &str) -> String {
+    name.strip_prefix(prefix).unwrap_or(name).to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_short_and_lower_case() {
+        assert_eq!(action(Action::FewerJobs), "fewer_jobs");
+        assert_eq!(cause(Cause::DiskFull), "disk_full");
+        assert_eq!(rung(Rung::Exact), "exact");
+        assert_eq!(outcome(Outcome::Lost), "lost");
+        assert_eq!(source(Source::CgroupV2), "cgroup_v2");
+    }
+
+    #[test]
+    fn no_and_not_known_are_no_retry() {
+        assert!([Action::No, Action::Unspecified].into_iter().all(|action| !is_retry(action)));
+        assert!([Action::AsIs, Action::Bigger, Action::Elsewhere].into_iter().all(is_retry));
+    }
+}

@@ -1,0 +1,262 @@
+//! The commands that ask the server.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
+
+use clap::{Args, ValueEnum};
+use plimsoll_proto::{
+    limits,
+    v1::{Exit, Filter, GetStatsRequest, GroupBy, ListAttemptsRequest, ShouldRetryRequest},
+};
+
+use super::{KeyArgs, STATUSES, ServerArgs, log::log_tail, run::attempt_id};
+use crate::{
+    ask::{self, Answer, Client, Failure, Format, PredictFormat},
+    key::Job,
+};
+
+/// Say what the next attempt of a key should request.
+#[derive(Debug, Args)]
+#[command(after_help = STATUSES)]
+pub(super) struct PredictArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    key: KeyArgs,
+    /// How to write the answer.
+    #[arg(short, long, value_enum, default_value_t = PredictFormat::Text)]
+    output: PredictFormat,
+}
+
+/// Say which attempts a prediction learnt from.
+#[derive(Debug, Args)]
+#[command(after_help = STATUSES)]
+pub(super) struct ExplainArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    key: KeyArgs,
+    /// How to write the answer.
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+/// Judge whether a failed attempt is worth another.
+///
+/// The key is needed only for an attempt that was not measured; for the CI job that asks it comes from the environment.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 retry, 10 do not retry, 2 wrong usage or a question that the server refused, \
+3 no answer from the server."
+)]
+pub(super) struct ShouldRetryArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    key: KeyArgs,
+    /// Id of the attempt [default: the CI job's id].
+    #[arg(long, value_name = "ID", value_parser = attempt_id)]
+    attempt: Option<String>,
+    /// Number of the attempt, if it was not measured.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    number: u32,
+    /// Exit code of the command.
+    #[arg(long, value_name = "N", conflicts_with = "signal", allow_hyphen_values = true)]
+    exit_code: Option<i32>,
+    /// Signal that ended the command.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=64))]
+    signal: Option<i32>,
+    /// Log of the attempt; its last 64 KiB count. `-` reads standard input.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// GitLab's failure reason.
+    #[arg(help = "GitLab's failure reason, for example script_failure", long, value_name = "REASON", value_parser = reason)]
+    failure_reason: Option<String>,
+    /// The container's reason.
+    #[arg(help = "Kubernetes' reason for the end of the container, for example OOMKilled", long, value_name = "REASON", value_parser = reason)]
+    container_reason: Option<String>,
+    /// Kubernetes' reason for the end of the pod, for example Evicted.
+    #[arg(long, value_name = "REASON", value_parser = reason)]
+    pod_reason: Option<String>,
+    /// How to write the answer.
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+/// Show what the fleet used, asked for and lost.
+#[derive(Debug, Args)]
+#[command(after_help = STATUSES)]
+pub(super) struct StatsArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// What makes a group.
+    #[arg(long, value_enum)]
+    group_by: Option<Group>,
+    /// How to write the answer.
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+/// List finished attempts, newest first.
+#[derive(Debug, Args)]
+#[command(after_help = STATUSES)]
+pub(super) struct AttemptsArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Attempts to list at most.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_SIZE)))]
+    limit: u32,
+    /// How to write the answer.
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+/// Show one attempt, running or finished, with its memory over time.
+#[derive(Debug, Args)]
+#[command(after_help = STATUSES)]
+pub(super) struct ShowArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Id of the attempt.
+    #[arg(long, value_name = "ID", value_parser = attempt_id)]
+    attempt: String,
+    /// How to write the answer.
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+/// Which attempts count.
+#[derive(Debug, Args)]
+struct FilterArgs {
+    /// Only this project.
+    #[arg(long)]
+    project: Option<String>,
+    /// Only this stack.
+    #[arg(long)]
+    stack: Option<String>,
+    /// Only this package.
+    #[arg(long)]
+    package: Option<String>,
+    /// Only attempts that ended within this time, for example 7d.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    since: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Group {
+    Package,
+    Stack,
+    Project,
+    Cause,
+}
+
+impl PredictArgs {
+    pub(super) async fn ask(self, job: &Job) -> Result<Answer, Failure> {
+        let key = job.key_for(&[], &self.key.keys).map_err(Failure::Question)?;
+        ask::predict(&Client::connect(&self.server.server).await?, key, self.output).await
+    }
+}
+
+impl ExplainArgs {
+    pub(super) async fn ask(self, job: &Job) -> Result<Answer, Failure> {
+        let key = job.key_for(&[], &self.key.keys).map_err(Failure::Question)?;
+        ask::explain(&Client::connect(&self.server.server).await?, key, self.output).await
+    }
+}
+
+impl ShouldRetryArgs {
+    pub(super) async fn ask(self, job: &Job) -> Result<Answer, Failure> {
+        let question = self.question(job).map_err(Failure::Question)?;
+        ask::should_retry(&Client::connect(&self.server.server).await?, question, self.output).await
+    }
+
+    fn question(&self, job: &Job) -> Result<ShouldRetryRequest, String> {
+        let attempt = self.attempt.as_ref().or(job.attempt.as_ref());
+        let attempt = attempt.ok_or("the attempt is not known: say --attempt ID")?;
+        // the environment speaks of the job that asks, which need not be the job that failed
+        let own = job.attempt.as_ref() == Some(attempt);
+        let said = if own { job } else { &Job::default() };
+        let known = own && !job.key.package.is_empty() || !self.key.keys.is_empty();
+        let key = known.then(|| said.key_for(&[], &self.key.keys)).transpose()?;
+        let exit = Exit { code: self.exit_code, signal: self.signal };
+        let log_tail = self.log.as_deref().map(log_tail).transpose()?.unwrap_or_default();
+        Ok(ShouldRetryRequest {
+            attempt: attempt.clone(),
+            key,
+            exit: Some(exit).filter(|exit| *exit != Exit::default()),
+            log_tail,
+            failure_reason: self.failure_reason.clone().unwrap_or_default(),
+            container_reason: self.container_reason.clone().unwrap_or_default(),
+            pod_reason: self.pod_reason.clone().unwrap_or_default(),
+            number: self.number,
+        })
+    }
+}
+
+impl StatsArgs {
+    pub(super) async fn ask(self) -> Result<Answer, Failure> {
+        let group_by = match self.group_by {
+            None => GroupBy::Unspecified,
+            Some(Group::Package) => GroupBy::Package,
+            Some(Group::Stack) => GroupBy::Stack,
+            Some(Group::Project) => GroupBy::Project,
+            Some(Group::Cause) => GroupBy::Cause,
+        };
+        let filter = Some(self.filter.filter(now()));
+        let question = GetStatsRequest { filter, group_by: group_by.into(), step_ms: 0 };
+        ask::stats(&Client::connect(&self.server.server).await?, question, self.output).await
+    }
+}
+
+impl AttemptsArgs {
+    pub(super) async fn ask(self) -> Result<Answer, Failure> {
+        let filter = Some(self.filter.filter(now()));
+        let question = ListAttemptsRequest { filter, page_size: self.limit, page_token: String::new() };
+        ask::attempts(&Client::connect(&self.server.server).await?, question, self.output).await
+    }
+}
+
+impl ShowArgs {
+    pub(super) async fn ask(self) -> Result<Answer, Failure> {
+        ask::show(&Client::connect(&self.server.server).await?, self.attempt, self.output).await
+    }
+}
+
+impl FilterArgs {
+    fn filter(&self, now: Duration) -> Filter {
+        let from = self.since.map(|since| now.saturating_sub(since));
+        Filter {
+            project: self.project.clone().unwrap_or_default(),
+            stack: self.stack.clone().unwrap_or_default(),
+            package: self.package.clone().unwrap_or_default(),
+            from_unix_ms: from.map(|from| u64::try_from(from.as_millis()).unwrap_or(u64::MAX)),
+            ..Filter::default()
+        }
+    }
+}
+
+/// Time since 1970.
+fn now() -> Duration {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "`--since` counts back from the moment the command is typed"
+    )]
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// A reason as the wire takes it.
+fn reason(text: &str) -> Result<String, String> {
+    if text.len() > limits::REASON_BYTES {
+        return Err(format!("at most {} bytes", limits::REASON_BYTES));
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

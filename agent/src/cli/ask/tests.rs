@@ -1,0 +1,99 @@
+//! What can be typed, and what is asked then.
+
+use clap::Parser as _;
+
+use super::*;
+use crate::cli::{Cli, Command};
+
+fn job(variables: &[(&str, &str)]) -> Job {
+    Job::read(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
+}
+
+fn parse(words: &[&str]) -> Result<Command, String> {
+    let line = ["plimsoll"].iter().chain(words);
+    Cli::try_parse_from(line).map(|cli| cli.command).map_err(|error| error.to_string())
+}
+
+fn question(words: &[&str], job: &Job) -> Result<ShouldRetryRequest, String> {
+    match parse(&[&["should-retry"], words].concat())? {
+        Command::ShouldRetry(args) => args.question(job),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_command_can_be_said() {
+    for line in [
+        "predict --key package=zlib -o env",
+        "explain --key package=zlib -o json",
+        "should-retry --attempt a/1 --exit-code -1",
+        "stats --package zlib --group-by cause --since 7d -o text",
+        "attempts --project p --stack s --limit 5",
+        "show --attempt a",
+    ] {
+        assert!(parse(&line.split(' ').collect::<Vec<_>>()).is_ok(), "{line}");
+    }
+    for line in [
+        "predict -o yaml",
+        "should-retry --signal 65",
+        "should-retry --signal 9 --exit-code 1",
+        "stats --since tomorrow",
+        "attempts --limit 1001",
+        "show",
+        "explain -o env",
+    ] {
+        assert!(parse(&line.split(' ').collect::<Vec<_>>()).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn what_the_caller_saw_is_asked_with() {
+    let words = [
+        "--attempt",
+        "a",
+        "--signal",
+        "9",
+        "--failure-reason",
+        "script_failure",
+        "--container-reason",
+        "OOMKilled",
+        "--pod-reason",
+        "Evicted",
+        "--key",
+        "package=zlib",
+        "--number",
+        "2",
+    ];
+    let asked = question(&words, &job(&[])).unwrap();
+    assert_eq!((asked.attempt.as_str(), asked.number, asked.exit.unwrap().signal), ("a", 2, Some(9)));
+    let reasons = [&asked.failure_reason, &asked.container_reason, &asked.pod_reason];
+    assert_eq!(reasons, ["script_failure", "OOMKilled", "Evicted"]);
+    assert_eq!(asked.key.unwrap().package, "zlib");
+}
+
+#[test]
+fn the_environment_speaks_only_of_its_own_job() {
+    let job = job(&[("CI_JOB_ID", "7"), ("CI_JOB_NAME", "judge")]);
+    let own = question(&[], &job).unwrap();
+    assert_eq!((own.attempt.as_str(), own.key.unwrap().package.as_str(), own.exit), ("7", "judge", None));
+    assert_eq!(question(&["--attempt", "8"], &job).unwrap().key, None);
+    assert!(question(&[], &Job::default()).unwrap_err().contains("--attempt ID"));
+}
+
+#[test]
+fn since_counts_back_from_now() {
+    let args = FilterArgs {
+        project: None,
+        stack: None,
+        package: Some("p".to_owned()),
+        since: Some(Duration::from_secs(2)),
+    };
+    let filter = args.filter(Duration::from_secs(10));
+    assert_eq!((filter.package.as_str(), filter.from_unix_ms), ("p", Some(8000)));
+}
+
+#[test]
+fn a_log_that_cannot_be_read_is_wrong_usage() {
+    let words = ["--attempt", "a", "--log", "/no/such/log"];
+    assert!(question(&words, &Job::default()).unwrap_err().contains("--log /no/such/log"));
+}

@@ -1,0 +1,58 @@
+//! The end of a log.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek as _, SeekFrom},
+    path::Path,
+};
+
+use plimsoll_proto::limits;
+
+/// The end of a log, as much of it as the wire takes.
+pub(super) fn log_tail(path: &Path) -> Result<Vec<u8>, String> {
+    let read = if path == Path::new("-") {
+        tail_of_stream(&mut io::stdin().lock())
+    } else {
+        File::open(path).and_then(|mut file| {
+            // what cannot be searched (a pipe) is read from its beginning
+            let length = file.seek(SeekFrom::End(0)).unwrap_or(0);
+            if length > 0 {
+                file.seek(SeekFrom::Start(length.saturating_sub(limits::LOG_TAIL_BYTES as u64)))?;
+            }
+            tail_of_stream(&mut file)
+        })
+    };
+    read.map_err(|error| format!("--log {}: {error}", path.display()))
+}
+
+fn tail_of_stream(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut tail = Vec::new();
+    loop {
+        let most = limits::LOG_TAIL_BYTES as u64;
+        let read = stream.take(most).read_to_end(&mut tail)?;
+        let beyond = tail.len().saturating_sub(limits::LOG_TAIL_BYTES);
+        tail.drain(..beyond);
+        if read == 0 {
+            return Ok(tail);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_end_of_a_log_is_sent() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("log");
+        let mut log = vec![b'x'; 3 * limits::LOG_TAIL_BYTES];
+        log.extend(b"the end");
+        std::fs::write(&path, &log).unwrap();
+        let tail = log_tail(&path).unwrap();
+        assert_eq!((tail.len(), tail.ends_with(b"xthe end")), (limits::LOG_TAIL_BYTES, true));
+        assert_eq!(tail_of_stream(&mut log.as_slice()).unwrap(), tail);
+        std::fs::write(&path, "short").unwrap();
+        assert_eq!(log_tail(&path).unwrap(), b"short");
+    }
+}

@@ -1,0 +1,126 @@
+//! The command line of `plimsoll`.
+//!
+//! This module reads the line and turns it into settings and questions; `run` and `ask` do the work. Exit statuses are a
+//! promise to scripts and stand in the help text of each command.
+
+mod ask;
+mod log;
+mod run;
+
+use std::io::{self, Write as _};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::{
+    ask::{Answer, Failure},
+    key::{Job, NAMES},
+};
+
+/// Where a server is if nobody says otherwise.
+const DEFAULT_SERVER: &str = "http://127.0.0.1:7410";
+
+/// Exit statuses of all commands that ask the server, for their help.
+const STATUSES: &str = "Exit status: 0 answered, 2 wrong usage or a question that the server refused, \
+3 no answer from the server (nothing on standard output then: keep your default).";
+
+/// Measures builds, predicts what they need, and judges retries.
+#[derive(Debug, Parser)]
+#[command(name = "plimsoll", version, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(Box<run::RunArgs>),
+    Predict(ask::PredictArgs),
+    Explain(ask::ExplainArgs),
+    ShouldRetry(Box<ask::ShouldRetryArgs>),
+    Stats(ask::StatsArgs),
+    Attempts(ask::AttemptsArgs),
+    Show(ask::ShowArgs),
+}
+
+/// Which server to ask.
+#[derive(Debug, Args)]
+struct ServerArgs {
+    /// Address of the server.
+    #[arg(long, value_name = "URL", env = "PLIMSOLL_SERVER", default_value = DEFAULT_SERVER)]
+    server: String,
+}
+
+/// What is built.
+#[derive(Debug, Args)]
+struct KeyArgs {
+    /// Assignments, in their order.
+    #[arg(long = "key", value_name = "NAME=VALUE", help = format!("A part of the key; wins over the environment. Names: {NAMES}"))]
+    keys: Vec<String>,
+}
+
+impl Cli {
+    /// Does what the line says, and returns the exit status.
+    pub async fn execute(self) -> u8 {
+        let job = Job::from_process();
+        let answer = match self.command {
+            Command::Run(args) => match args.settings(&job) {
+                Ok(settings) => return Box::pin(crate::run::run(settings)).await,
+                Err(error) => Err(Failure::Question(error)),
+            },
+            Command::Predict(args) => args.ask(&job).await,
+            Command::Explain(args) => args.ask(&job).await,
+            Command::ShouldRetry(args) => Box::pin(args.ask(&job)).await,
+            Command::Stats(args) => args.ask().await,
+            Command::Attempts(args) => args.ask().await,
+            Command::Show(args) => args.ask().await,
+        };
+        conclude(answer)
+    }
+}
+
+/// Prints an answer, or what is wrong. A reader that has gone away (`| head`) is no failure.
+fn conclude(answer: Result<Answer, Failure>) -> u8 {
+    match answer {
+        Ok(Answer { output, status }) => match io::stdout().lock().write_all(output.as_bytes()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => complain(&error.to_string(), 3),
+            _ => status,
+        },
+        Err(failure) => complain(&failure.to_string(), failure.status()),
+    }
+}
+
+fn complain(problem: &str, status: u8) -> u8 {
+    // nobody is left to tell if standard error is closed
+    drop(writeln!(io::stderr(), "plimsoll: {problem}"));
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_names_every_part_of_a_key_and_the_exit_statuses() {
+        let mut command = Cli::command();
+        for name in ["predict", "should-retry", "run"] {
+            let help = command.find_subcommand_mut(name).unwrap().render_long_help().to_string();
+            let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(help.contains(NAMES), "{name}: {help}");
+            assert!(help.contains("Exit status:"), "{name}: {help}");
+        }
+    }
+
+    #[test]
+    fn a_failure_ends_with_its_status() {
+        assert_eq!(conclude(Err(Failure::NoAnswer("gone".to_owned()))), 3);
+        assert_eq!(conclude(Err(Failure::Question("bad".to_owned()))), 2);
+        assert_eq!(conclude(Ok(Answer { output: String::new(), status: 10 })), 10);
+    }
+}

@@ -1,0 +1,77 @@
+//! Delivers what earlier runs left behind: their agents were killed, or had no server for too long.
+//!
+//! One file after another, oldest first, each on a connection of its own, so that a server which is slow to take them cannot
+//! hold up the attempt that runs now.
+
+use std::{fs, path::Path, time::Duration};
+
+use tonic::transport::Endpoint;
+
+use super::{
+    backlog::Backlog,
+    room::{DRAFT, SPOOL, list},
+    shared::Shared,
+    spool::{Found, Spool},
+    uplink::{Ending, Patience, deliver},
+};
+
+/// Files that one run delivers at most.
+const ORPHANS: usize = 100;
+/// Troubles in a row after which the rest is left to another run.
+const TRIES: u32 = 3;
+/// A draft that is older than this run's own file by so much has lost its agent.
+const DRAFT_AGE: Duration = Duration::from_secs(3600);
+
+/// Delivers the files of `dir` that no living agent holds, once the own attempt is welcome.
+pub(super) async fn deliver_orphans(endpoint: Endpoint, dir: &Path, own: &Shared) {
+    let mut welcomed = own.welcomed.subscribe();
+    if welcomed.wait_for(|welcomed| *welcomed).await.is_err() {
+        return;
+    }
+    sweep_drafts(dir, own);
+    let mut delivered = 0;
+    for entry in list(dir, SPOOL) {
+        if delivered == ORPHANS {
+            return;
+        }
+        let Some(orphan) = take_over(&entry.path) else {
+            continue;
+        };
+        delivered += 1;
+        match deliver(&endpoint, &orphan, Patience::Orphan { tries: TRIES }).await {
+            Ending::Delivered => tracing::info!(path = %entry.path.display(), "delivered an earlier attempt"),
+            Ending::Refused(why) => tracing::debug!(why, "an earlier attempt was refused"),
+            Ending::GaveUp(why) => {
+                tracing::debug!(why, "earlier attempts have to wait");
+                return;
+            }
+        }
+    }
+}
+
+fn take_over(path: &Path) -> Option<Shared> {
+    match Spool::adopt(path) {
+        Ok(Found::Orphan(spool, contents)) => Some(Shared::new(Backlog::orphan(spool, *contents))),
+        Ok(Found::Damaged(mut spool)) => {
+            spool.set_aside("its beginning is damaged");
+            None
+        }
+        Ok(Found::Busy) => None,
+        Err(error) => {
+            tracing::debug!(path = %path.display(), %error, "cannot read a spool file");
+            None
+        }
+    }
+}
+
+/// Removes drafts whose agents died while they made them. Ages are compared with the own file's, which needs no clock.
+fn sweep_drafts(dir: &Path, own: &Shared) {
+    let now = own.with(|backlog| backlog.path().and_then(|path| fs::metadata(path).ok()?.modified().ok()));
+    let Some(oldest) = now.and_then(|now| now.checked_sub(DRAFT_AGE)) else {
+        return;
+    };
+    for entry in list(dir, DRAFT).into_iter().filter(|entry| entry.modified < oldest) {
+        tracing::debug!(path = %entry.path.display(), "removing an abandoned draft");
+        drop(fs::remove_file(&entry.path));
+    }
+}

@@ -1,0 +1,253 @@
+//! The file that keeps one attempt until the server has sealed it.
+//!
+//! Its bytes, the same for all time under version 1:
+//!
+//! ```text
+//! 8 bytes "plimsoll", u32 BE version = 1
+//! record  Hello
+//! record  Batch, for each sample as it comes; `attempt` is left empty, because Hello names it
+//! record  Finish, if the agent saw the end; `lost` is left 0, because it depends on what the server has
+//! ```
+//!
+//! A record is a length, a checksum and a message; `record.rs` has the bytes. What each end leaves behind:
+//!
+//! - The agent is killed: every sample that was pushed is in the file, because the write comes before anything else; no Finish.
+//! - Power is cut: any tail may be missing or torn. Reading stops at the first record that is not whole.
+//! - The disk is full: the record is cut off again, the attempt goes on in memory, and a later record may be written when
+//!   there is room. Numbers between are a gap, declared as lost when it comes to that.
+//!
+//! A file is made as a `.draft`, locked, and then renamed to `.spool`, so that who sees a `.spool` that is not locked knows
+//! that its agent is dead. `.spool` becomes `.refused` if the server will never take it.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use bytesize::ByteSize;
+use plimsoll_proto::v1::{Batch, Finish, Hello, Sample, agent_message::Message};
+
+use super::{
+    record,
+    room::{DRAFT, REFUSED, Room, SPOOL},
+};
+
+/// What a spool file begins with: name and version.
+const MAGIC: &[u8; 12] = b"plimsoll\0\0\0\x01";
+
+/// An open and locked spool file.
+#[derive(Debug)]
+pub(super) struct Spool {
+    file: File,
+    path: PathBuf,
+    /// Bytes that are good: where the next record goes.
+    len: u64,
+    room: Room,
+    trouble: Option<String>,
+}
+
+/// What a spool file of an earlier run holds.
+#[derive(Debug)]
+pub(super) struct Contents {
+    pub(super) hello: Hello,
+    /// Number and sample that came last.
+    pub(super) last: Option<(u64, Sample)>,
+    pub(super) finish: Option<Finish>,
+}
+
+/// What became of the attempt to take over a file of an earlier run.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// Its agent lives, another agent delivers it, or a newer version wrote it: leave it alone.
+    Busy,
+    /// It holds nothing that could be sent.
+    Damaged(Spool),
+    /// It waits for delivery.
+    Orphan(Spool, Box<Contents>),
+}
+
+impl Spool {
+    /// Makes the file of a new attempt. `bytes` bounds all files of `dir` together.
+    pub(super) fn create(dir: &Path, bytes: u64, hello: &Hello) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        let name = file_name(hello);
+        let draft = dir.join(&name).with_extension(DRAFT);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&draft)?;
+        let mut spool = Self { file, path: draft, len: 0, room: Room::new(dir, bytes), trouble: None };
+        let made = spool.begin(hello, &dir.join(name));
+        if made.is_err() {
+            drop(fs::remove_file(&spool.path));
+        }
+        made.map(|()| spool)
+    }
+
+    fn begin(&mut self, hello: &Hello, path: &Path) -> io::Result<()> {
+        // a file system without locks also keeps others from taking the file over
+        if let Err(TryLockError::Error(error)) = self.file.try_lock() {
+            tracing::debug!(%error, "spool file cannot be locked");
+        }
+        let mut start = MAGIC.to_vec();
+        start.extend(record::encode(Message::Hello(hello.clone())));
+        self.write(&start)?;
+        fs::rename(&self.path, path)?;
+        path.clone_into(&mut self.path);
+        Ok(())
+    }
+
+    /// Takes over a file that an earlier run left behind.
+    pub(super) fn adopt(path: &Path) -> io::Result<Found> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        if file.try_lock().is_err() {
+            return Ok(Found::Busy);
+        }
+        let mut magic = [0; MAGIC.len()];
+        let whole = file.read_exact_at(&mut magic, 0).is_ok();
+        if whole && magic.starts_with(b"plimsoll") && magic != *MAGIC {
+            return Ok(Found::Busy);
+        }
+        let spool = Self { file, path: path.to_owned(), len: 0, room: Room::none(), trouble: None };
+        match spool.contents().filter(|_| magic == *MAGIC) {
+            Some(contents) => Ok(Found::Orphan(spool, Box::new(contents))),
+            None => Ok(Found::Damaged(spool)),
+        }
+    }
+
+    fn contents(&self) -> Option<Contents> {
+        let (Message::Hello(hello), mut offset) = record::read_at(&self.file, Self::start())? else {
+            return None;
+        };
+        let mut contents = Contents { hello, last: None, finish: None };
+        while let Some((message, next)) = record::read_at(&self.file, offset) {
+            match message {
+                Message::Batch(batch) => contents.last = numbered(&batch).last().or(contents.last),
+                Message::Finish(finish) => contents.finish = Some(finish),
+                Message::Hello(_) => break,
+            }
+            offset = next;
+        }
+        Some(contents)
+    }
+
+    /// Where the first record stands.
+    pub(super) const fn start() -> u64 {
+        MAGIC.len() as u64
+    }
+
+    /// Where the file is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What keeps records out of the file, in words.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// Writes one sample. False if it could not be kept.
+    pub(super) fn append_sample(&mut self, number: u64, sample: Sample) -> bool {
+        let batch = Batch { first_sequence: number, samples: vec![sample], ..Batch::default() };
+        self.append(Message::Batch(batch))
+    }
+
+    /// Writes the end. False if it could not be kept.
+    pub(super) fn append_finish(&mut self, finish: &Finish) -> bool {
+        self.append(Message::Finish(Finish { attempt: String::new(), ..finish.clone() }))
+    }
+
+    fn append(&mut self, message: Message) -> bool {
+        match self.write(&record::encode(message)) {
+            Ok(()) => true,
+            Err(error) => {
+                let trouble = format!("cannot keep samples in {}: {error}", self.path.display());
+                if self.trouble.is_none() {
+                    tracing::warn!(path = %self.path.display(), %error, "cannot keep samples on disk");
+                }
+                self.trouble = Some(trouble);
+                false
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let more = bytes.len() as u64;
+        if !self.room.admits(&self.path, self.len, more) {
+            let bound = ByteSize(self.room.bytes());
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, format!("the spool is full ({bound})")));
+        }
+        if let Err(error) = self.file.write_all_at(bytes, self.len) {
+            // what was written of it must not stand between two good records
+            drop(self.file.set_len(self.len));
+            return Err(error);
+        }
+        self.len = self.len.saturating_add(more);
+        Ok(())
+    }
+
+    /// The first samples from number `from` on, at most `most`, without a gap between them and below number `before`.
+    /// `offset` is where to look, and moves on to where to look next.
+    pub(super) fn read_run(
+        &self,
+        offset: &mut u64,
+        from: u64,
+        before: u64,
+        most: usize,
+    ) -> Vec<(u64, Sample)> {
+        let mut run: Vec<(u64, Sample)> = Vec::new();
+        while let Some((message, next)) = record::read_at(&self.file, *offset) {
+            let more: Vec<_> = match &message {
+                Message::Batch(batch) => numbered(batch).filter(|(number, _)| *number >= from).collect(),
+                Message::Hello(_) | Message::Finish(_) => Vec::new(),
+            };
+            let reached = more.first().is_some_and(|(number, _)| *number >= before);
+            if reached || !continues(&run, &more, most) {
+                break;
+            }
+            run.extend(more);
+            *offset = next;
+        }
+        run
+    }
+
+    /// Deletes the file: the server has everything.
+    pub(super) fn remove(&self) {
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::debug!(path = %self.path.display(), %error, "cannot remove a delivered spool file");
+        }
+    }
+
+    /// Renames the file, so that no later run tries to deliver it again.
+    pub(super) fn set_aside(&mut self, why: &str) {
+        let aside = self.path.with_extension(REFUSED);
+        tracing::warn!(path = %aside.display(), why, "set a spool file aside");
+        match fs::rename(&self.path, &aside) {
+            Ok(()) => self.path = aside,
+            Err(error) => tracing::debug!(%error, "cannot rename a refused spool file"),
+        }
+    }
+}
+
+/// The samples of a batch with their numbers.
+fn numbered(batch: &Batch) -> impl Iterator<Item = (u64, Sample)> + '_ {
+    (batch.first_sequence..).zip(batch.samples.iter().copied())
+}
+
+/// Whether `more` goes on where `run` ends, and both together are at most `most`. Everything continues an empty run.
+fn continues(run: &[(u64, Sample)], more: &[(u64, Sample)], most: usize) -> bool {
+    match (run.last(), more.first()) {
+        (Some((last, _)), Some((first, _))) => {
+            *first == last.saturating_add(1) && run.len().saturating_add(more.len()) <= most
+        }
+        _ => true,
+    }
+}
+
+/// A name that is valid everywhere. Only people read it: the file's Hello says whose it is. The session makes it unique.
+fn file_name(hello: &Hello) -> String {
+    let safe = |text: &str, most: usize| -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' };
+        text.chars().take(most).map(plain).collect()
+    };
+    format!("{}-{}.{SPOOL}", safe(&hello.attempt, 128), safe(&hello.session, 64))
+}

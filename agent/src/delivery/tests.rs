@@ -1,0 +1,358 @@
+//! The promises of delivery, against a real server on a socket that breaks the network in one way at a time.
+
+use std::{
+    fs,
+    os::unix::fs::{FileExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use plimsoll_proto::v1::{Exit, Hello, Sample, Totals};
+use tempfile::TempDir;
+use tonic::Code;
+
+use super::{
+    Delivery, Report, Settings,
+    backlog::{Backlog, Cursor, MEMORY_SAMPLES},
+    fake::{Fake, Faults, Held, Seen},
+    room::list,
+    spool::{Found, Spool},
+};
+
+/// Far more than any test needs: a test that waits this long has failed.
+const LONG: Duration = Duration::from_secs(60);
+
+fn settings(dir: &TempDir, url: &str) -> Settings {
+    Settings { server: Some(url.to_owned()), spool_dir: dir.path().join("spool"), spool_bytes: 1 << 20 }
+}
+
+fn hello(attempt: &str) -> Hello {
+    Hello { attempt: attempt.to_owned(), session: format!("s-{attempt}"), ..Hello::default() }
+}
+
+fn sample(number: u64) -> Sample {
+    Sample { elapsed_ms: number * 10, need_bytes: number, ..Sample::default() }
+}
+
+async fn finish(delivery: Delivery) -> Report {
+    let exit = Exit { code: Some(0), signal: None };
+    delivery.finish(1234, Some(exit), Totals::default(), LONG).await
+}
+
+fn files(dir: &TempDir, suffix: &str) -> Vec<PathBuf> {
+    list(&dir.path().join("spool"), suffix).into_iter().map(|entry| entry.path).collect()
+}
+
+/// Leaves a file behind as an agent that is killed does: no server, no end.
+fn leave_behind(dir: &TempDir, attempt: &str, samples: u64) -> PathBuf {
+    let spool = Spool::create(&dir.path().join("spool"), 1 << 20, &hello(attempt)).unwrap();
+    let mut backlog = Backlog::new(hello(attempt), Some(spool));
+    (1..=samples).for_each(|number| backlog.push(sample(number)));
+    backlog.path().unwrap().to_owned()
+}
+
+/// Runs an attempt that has nothing to deliver itself, until the collector has seen the end of another one.
+async fn run_until_finished(dir: &TempDir, fake: &mut Fake, attempt: &str) {
+    let delivery = Delivery::start(&settings(dir, &fake.url), hello("own"));
+    fake.wait_for(|seen| matches!(seen, Seen::Finish(finish) if finish.attempt == attempt)).await;
+    assert!(finish(delivery).await.delivered);
+}
+
+fn assert_in_order_once(held: &Held, last: u64) {
+    let expected: Vec<(u64, Sample)> = (1..=last).map(|number| (number, sample(number))).collect();
+    assert_eq!(held.samples, expected);
+}
+
+#[tokio::test]
+async fn delivers_in_order_exactly_once_over_cut_connections() {
+    let dir = TempDir::new().unwrap();
+    let mut fake = Fake::start(Faults { cut_after: vec![2, 1, 1], ..Faults::default() }).await;
+    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+    delivery.push(sample(1));
+    fake.wait_for(|seen| matches!(seen, Seen::Batch)).await;
+    (2..=3500).for_each(|number| delivery.push(sample(number)));
+    let report = finish(delivery).await;
+    assert_eq!(report, Report { delivered: true, ..Report::default() });
+    let held = fake.attempt("a");
+    assert_in_order_once(&held, 3500);
+    assert_eq!((held.lost, held.finish.unwrap().wall_ms), (0, 1234));
+    assert_eq!(files(&dir, "spool"), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn resumes_after_what_the_server_has_acknowledged() {
+    let dir = TempDir::new().unwrap();
+    let mut fake = Fake::start(Faults::default()).await;
+    fake.preset("a", Held { acknowledged: 40, ..Held::default() });
+    leave_behind(&dir, "a", 100);
+    run_until_finished(&dir, &mut fake, "a").await;
+    let numbers: Vec<u64> = fake.attempt("a").samples.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, (41..=100).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_server_that_is_about_to_stop_is_left_and_found_again() {
+    let dir = TempDir::new().unwrap();
+    let mut fake = Fake::start(Faults { advice_ms: Some(1), ..Faults::default() }).await;
+    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+    delivery.push(sample(1));
+    for _ in 0..2 {
+        fake.wait_for(|seen| matches!(seen, Seen::Hello)).await;
+    }
+    delivery.push(sample(2));
+    assert!(finish(delivery).await.delivered);
+    assert_in_order_once(&fake.attempt("a"), 2);
+}
+
+#[tokio::test]
+async fn an_acknowledged_end_that_got_lost_is_not_a_second_end() {
+    let dir = TempDir::new().unwrap();
+    let fake = Fake::start(Faults { swallow_seals: 1, ..Faults::default() }).await;
+    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+    delivery.push(sample(1));
+    let report = finish(delivery).await;
+    assert!(report.delivered, "{report:?}");
+    assert_in_order_once(&fake.attempt("a"), 1);
+}
+
+#[tokio::test]
+async fn an_attempt_that_others_closed_is_reported_and_not_called_delivered() {
+    let dir = TempDir::new().unwrap();
+    let fake = Fake::start(Faults::default()).await;
+    for expected in [true, false] {
+        let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+        delivery.push(sample(1));
+        let report = finish(delivery).await;
+        assert_eq!(report.delivered, expected, "{report:?}");
+        assert_eq!(report.problem.is_some_and(|text| text.contains("already closed")), !expected);
+    }
+}
+
+#[tokio::test]
+async fn samples_of_a_killed_agent_are_delivered_by_the_next_with_an_end() {
+    let dir = TempDir::new().unwrap();
+    let nowhere = settings(&dir, "http://127.0.0.1:1");
+    let mut killed = Delivery::start(&nowhere, hello("killed"));
+    (1..=2500).for_each(|number| killed.push(sample(number)));
+    drop(killed);
+    let mut fake = Fake::start(Faults::default()).await;
+    run_until_finished(&dir, &mut fake, "killed").await;
+    let held = fake.attempt("killed");
+    assert_in_order_once(&held, 2500);
+    assert_eq!(held.session, "s-killed");
+    let finish = held.finish.unwrap();
+    assert_eq!((finish.wall_ms, finish.exit, finish.last_sequence), (25_000, None, 2500));
+    assert_eq!(files(&dir, "spool"), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn without_a_server_the_file_stays_with_its_end_and_the_reason_is_told() {
+    let dir = TempDir::new().unwrap();
+    let mut delivery = Delivery::start(&settings(&dir, "http://127.0.0.1:1"), hello("late"));
+    delivery.push(sample(1));
+    let report = finish(delivery).await;
+    assert_eq!(report.problem.as_deref(), Some("no server at http://127.0.0.1:1 (connection refused)"));
+    assert_eq!((report.delivered, report.lost, report.kept), (false, 0, files(&dir, "spool").pop()));
+    let mut fake = Fake::start(Faults::default()).await;
+    run_until_finished(&dir, &mut fake, "late").await;
+    let held = fake.attempt("late");
+    assert_in_order_once(&held, 1);
+    assert_eq!(held.finish.unwrap().exit.unwrap().code, Some(0));
+}
+
+#[tokio::test]
+async fn a_hung_server_costs_no_more_than_the_patience() {
+    let dir = TempDir::new().unwrap();
+    let mut fake = Fake::start(Faults { mute: true, ..Faults::default() }).await;
+    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+    fake.wait_for(|seen| matches!(seen, Seen::Hello)).await;
+    delivery.push(sample(1));
+    let report = delivery.finish(1, None, Totals::default(), Duration::from_millis(50)).await;
+    assert!(!report.delivered && report.kept.is_some());
+    assert!(report.problem.unwrap().contains("within 50ms"));
+}
+
+#[tokio::test]
+async fn without_a_server_address_nothing_is_written() {
+    let dir = TempDir::new().unwrap();
+    let measure_only = Settings { server: None, ..settings(&dir, "") };
+    let mut delivery = Delivery::start(&measure_only, hello("a"));
+    delivery.push(sample(1));
+    assert_eq!(finish(delivery).await, Report::default());
+    assert!(!measure_only.spool_dir.try_exists().unwrap());
+}
+
+#[tokio::test]
+async fn a_spool_that_cannot_be_written_costs_no_sample_while_the_server_is_there() {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("spool"), "a file where the directory should be").unwrap();
+    let fake = Fake::start(Faults::default()).await;
+    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+    delivery.push(sample(1));
+    let report = finish(delivery).await;
+    assert_eq!((report.delivered, report.lost, report.kept), (true, 0, None));
+    assert!(report.problem.unwrap().starts_with("cannot keep samples in"));
+}
+
+#[tokio::test]
+async fn without_disk_and_server_all_samples_count_as_lost() {
+    let dir = TempDir::new().unwrap();
+    let full = Settings { spool_bytes: 10, ..settings(&dir, "http://127.0.0.1:1") };
+    let mut delivery = Delivery::start(&full, hello("a"));
+    (1..=7).for_each(|number| delivery.push(sample(number)));
+    let report = finish(delivery).await;
+    assert_eq!((report.delivered, report.lost, report.kept), (false, 7, None));
+    assert!(report.problem.unwrap().contains("the spool is full"));
+    assert!(files(&dir, "draft").is_empty());
+}
+
+#[tokio::test]
+async fn dropped_numbers_are_declared_lost() {
+    let dir = TempDir::new().unwrap();
+    let mut fake = Fake::start(Faults { cut_after: vec![1], ..Faults::default() }).await;
+    let full = Settings { spool_bytes: 10, ..settings(&dir, &fake.url) };
+    let mut delivery = Delivery::start(&full, hello("a"));
+    let last = MEMORY_SAMPLES as u64 + 500;
+    (1..=last).for_each(|number| delivery.push(sample(number)));
+    fake.wait_for(|seen| matches!(seen, Seen::Refused)).await;
+    let report = finish(delivery).await;
+    assert_eq!((report.delivered, report.lost), (true, 500));
+    let held = fake.attempt("a");
+    assert_eq!((held.lost, held.acknowledged, held.samples.len()), (500, last, MEMORY_SAMPLES));
+}
+
+#[tokio::test]
+async fn a_refused_orphan_is_set_aside_and_blocks_no_other() {
+    let dir = TempDir::new().unwrap();
+    for attempt in ["bad", "held", "good"] {
+        leave_behind(&dir, attempt, 3);
+    }
+    let refuse = [("bad".to_owned(), Code::InvalidArgument), ("held".to_owned(), Code::AlreadyExists)];
+    let mut fake = Fake::start(Faults { refuse: refuse.into(), ..Faults::default() }).await;
+    run_until_finished(&dir, &mut fake, "good").await;
+    assert_eq!(files(&dir, "refused").len(), 2);
+    assert_eq!(files(&dir, "spool"), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn an_orphan_out_of_step_is_tried_once_more_and_then_set_aside() {
+    let dir = TempDir::new().unwrap();
+    leave_behind(&dir, "odd", 3);
+    leave_behind(&dir, "odd2", 3);
+    let refuse = [("odd".to_owned(), Code::FailedPrecondition)];
+    let mut fake = Fake::start(Faults { refuse: refuse.into(), ..Faults::default() }).await;
+    let delivery = Delivery::start(&settings(&dir, &fake.url), hello("own"));
+    for _ in 0..2 {
+        fake.wait_for(|seen| matches!(seen, Seen::Refused)).await;
+    }
+    fake.wait_for(|seen| matches!(seen, Seen::Finish(finish) if finish.attempt == "odd2")).await;
+    assert!(finish(delivery).await.delivered);
+    assert_eq!(files(&dir, "refused").len(), 1);
+}
+
+#[tokio::test]
+async fn the_own_attempt_is_kept_aside_if_the_server_refuses_it() {
+    let dir = TempDir::new().unwrap();
+    let refuse = [("a".to_owned(), Code::InvalidArgument)];
+    let fake = Fake::start(Faults { refuse: refuse.into(), ..Faults::default() }).await;
+    let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
+    delivery.push(sample(1));
+    let report = finish(delivery).await;
+    assert_eq!((report.delivered, report.kept), (false, files(&dir, "refused").pop()));
+    assert!(report.problem.unwrap().contains("refused"));
+}
+
+fn adopted(path: &Path) -> Backlog {
+    match Spool::adopt(path).unwrap() {
+        Found::Orphan(spool, contents) => Backlog::orphan(spool, *contents),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_torn_tail_costs_only_the_torn_record() {
+    let dir = TempDir::new().unwrap();
+    let path = leave_behind(&dir, "torn", 10);
+    let whole = fs::metadata(&path).unwrap().len();
+    for cut in 1..12 {
+        fs::File::options().write(true).open(&path).unwrap().set_len(whole - cut).unwrap();
+        let mut backlog = adopted(&path);
+        let batch = backlog.next_batch(&mut Cursor::after(0)).unwrap();
+        assert_eq!(
+            (batch.samples.len(), backlog.finish_after(9).unwrap().last_sequence),
+            (9, 9),
+            "cut {cut}"
+        );
+    }
+}
+
+#[test]
+fn a_damaged_record_ends_the_file_with_what_was_good() {
+    let dir = TempDir::new().unwrap();
+    let path = leave_behind(&dir, "damaged", 10);
+    let whole = fs::metadata(&path).unwrap().len();
+    let record = (whole - Spool::start()) / 11;
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.write_all_at(&[0xff; 3], whole - 3 * record).unwrap();
+    drop(file);
+    let mut backlog = adopted(&path);
+    let samples = backlog.next_batch(&mut Cursor::after(0)).unwrap().samples.len() as u64;
+    assert!((5..8).contains(&samples), "{samples}");
+    assert_eq!(backlog.finish_after(samples).unwrap().last_sequence, samples);
+    // the server may have more than the damaged file still knows
+    assert_eq!(backlog.finish_after(10).unwrap().last_sequence, 10);
+}
+
+#[test]
+fn a_file_without_a_beginning_is_damaged_and_one_of_a_newer_version_is_left_alone() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("x.spool");
+    fs::write(&path, "plim").unwrap();
+    assert!(matches!(Spool::adopt(&path).unwrap(), Found::Damaged(_)));
+    fs::write(&path, b"plimsoll\0\0\0\x02 whatever").unwrap();
+    assert!(matches!(Spool::adopt(&path).unwrap(), Found::Busy));
+}
+
+#[test]
+fn a_file_whose_agent_lives_is_left_alone() {
+    let dir = TempDir::new().unwrap();
+    let alive = Spool::create(dir.path(), 1 << 20, &hello("alive")).unwrap();
+    assert!(matches!(Spool::adopt(alive.path()).unwrap(), Found::Busy));
+    let mode = fs::metadata(alive.path()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0, "others may not read what is built");
+}
+
+#[test]
+fn memory_is_bounded_and_older_samples_come_back_from_the_file() {
+    let dir = TempDir::new().unwrap();
+    let spool = Spool::create(dir.path(), 1 << 30, &hello("long")).unwrap();
+    let mut backlog = Backlog::new(hello("long"), Some(spool));
+    let last = 2 * MEMORY_SAMPLES as u64 + 345;
+    (1..=last).for_each(|number| backlog.push(sample(number)));
+    assert_eq!(backlog.in_memory(), MEMORY_SAMPLES);
+    let (mut cursor, mut numbers) = (Cursor::after(0), Vec::new());
+    while let Some(batch) = backlog.next_batch(&mut cursor) {
+        assert_eq!(batch.lost, 0);
+        numbers.extend((batch.first_sequence..).zip(batch.samples).map(|(number, s)| (number, s.need_bytes)));
+    }
+    assert_eq!(numbers, (1..=last).map(|number| (number, number)).collect::<Vec<_>>());
+    assert_eq!(backlog.lost(), 0);
+}
+
+#[test]
+fn all_files_together_stay_within_the_bound() {
+    let dir = TempDir::new().unwrap();
+    let bound = 3 * 4096;
+    for attempt in ["a", "b", "c"] {
+        fs::write(dir.path().join(format!("{attempt}.refused")), [0; 10]).unwrap();
+    }
+    // room is made by what was refused, and by nothing else
+    let spool = Spool::create(dir.path(), bound, &hello("own")).unwrap();
+    assert_eq!(list(dir.path(), "refused").len(), 2);
+    let mut backlog = Backlog::new(hello("own"), Some(spool));
+    (1..=5000).for_each(|number| backlog.push(sample(number)));
+    let total: u64 = ["spool", "refused"].iter().flat_map(|s| list(dir.path(), s)).map(|e| e.bytes).sum();
+    assert!(total <= bound, "{total}");
+    assert_eq!(backlog.in_memory(), 5000);
+    assert!(backlog.spool().unwrap().trouble().unwrap().contains("the spool is full"));
+}

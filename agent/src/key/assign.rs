@@ -1,0 +1,132 @@
+//! `--key name=value`, as a person types it.
+
+use plimsoll_proto::{limits, v1::Key};
+
+use super::build_jobs;
+use crate::quantity;
+
+/// The names that `--key` takes.
+pub const NAMES: &str = "project, stack, package, version, variants, compiler, compiler_version, arch, build_system, ref, \
+owner, build_jobs, input_bytes, label.NAME";
+
+/// Puts one assignment into a key. An empty value means not known.
+///
+/// # Errors
+/// The name is not known, or the value is beyond a bound; the text says which are.
+pub fn assign(key: &mut Key, assignment: &str) -> Result<(), String> {
+    let (name, value) = assignment
+        .split_once('=')
+        .ok_or_else(|| format!("--key {assignment:?} is not name=value; names are: {NAMES}"))?;
+    if let Some(label) = name.strip_prefix("label.") {
+        return assign_label(key, label, value);
+    }
+    if let Some(field) = text_field(key, name) {
+        let most = if name == "variants" { limits::VARIANTS_BYTES } else { limits::KEY_FIELD_BYTES };
+        check(name, value, most)?;
+        value.clone_into(field);
+        return Ok(());
+    }
+    let hints = key.hints.get_or_insert_default();
+    match name {
+        "build_jobs" => {
+            let wrong = || format!("--key build_jobs={value}: expected 1 to {}", limits::BUILD_JOBS);
+            hints.build_jobs = known(value).map(|jobs| build_jobs(jobs).ok_or_else(wrong)).transpose()?;
+        }
+        "input_bytes" => {
+            let read = |size| quantity::bytes(size).map_err(|error| format!("--key input_bytes: {error}"));
+            hints.input_bytes = known(value).map(read).transpose()?;
+        }
+        _ => return Err(format!("--key {name:?} is not a part of a key; names are: {NAMES}")),
+    }
+    Ok(())
+}
+
+fn text_field<'a>(key: &'a mut Key, name: &str) -> Option<&'a mut String> {
+    Some(match name {
+        "project" => &mut key.project,
+        "stack" => &mut key.stack,
+        "package" => &mut key.package,
+        "version" => &mut key.version,
+        "variants" => &mut key.variants,
+        "compiler" => &mut key.compiler,
+        "compiler_version" => &mut key.compiler_version,
+        "arch" => &mut key.arch,
+        "build_system" => &mut key.build_system,
+        "ref" => &mut key.r#ref,
+        "owner" => &mut key.owner,
+        _ => return None,
+    })
+}
+
+fn assign_label(key: &mut Key, label: &str, value: &str) -> Result<(), String> {
+    if label.is_empty() {
+        return Err(format!("--key label. needs a name; names are: {NAMES}"));
+    }
+    check("label", label, limits::LABEL_BYTES)?;
+    check(&format!("label.{label}"), value, limits::LABEL_BYTES)?;
+    key.labels.insert(label.to_owned(), value.to_owned());
+    if key.labels.len() > limits::LABELS {
+        return Err(format!("--key label.{label}: at most {} labels", limits::LABELS));
+    }
+    Ok(())
+}
+
+fn check(name: &str, value: &str, most: usize) -> Result<(), String> {
+    if value.len() > most {
+        return Err(format!("--key {name} is {} bytes long; at most {most}", value.len()));
+    }
+    if value.chars().any(char::is_control) {
+        return Err(format!("--key {name} holds a control character"));
+    }
+    Ok(())
+}
+
+fn known(value: &str) -> Option<&str> {
+    Some(value).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_can_be_assigned() {
+        for name in NAMES.split(", ") {
+            let mut key = Key::default();
+            assign(&mut key, &format!("{name}=7")).unwrap();
+            assert_ne!(key, Key::default(), "{name}");
+        }
+    }
+
+    #[test]
+    fn values_may_hold_equal_signs_and_sizes() {
+        let mut key = Key::default();
+        assign(&mut key, "variants=+x build_type=Release").unwrap();
+        assign(&mut key, "input_bytes=2MiB").unwrap();
+        assert_eq!(
+            (key.variants.as_str(), key.hints.unwrap().input_bytes),
+            ("+x build_type=Release", Some(2 << 20))
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_would_be_right() {
+        let long = format!("owner={}", "x".repeat(257));
+        let cases = [
+            ("pkg=x", "names are: project, stack"),
+            ("package", "is not name=value"),
+            ("build_jobs=0", "expected 1 to 4096"),
+            ("input_bytes=many", "is not a size"),
+            ("label.=x", "needs a name"),
+            ("ref=a\nb", "control character"),
+            (&long, "257 bytes long; at most 256"),
+        ];
+        for (assignment, expected) in cases {
+            let error = assign(&mut Key::default(), assignment).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+        let mut key = Key::default();
+        let full = (0..=limits::LABELS).try_for_each(|n| assign(&mut key, &format!("label.l{n}=x")));
+        assert!(full.unwrap_err().contains("at most 32 labels"));
+    }
+}

@@ -1,0 +1,60 @@
+//! How Spack writes what it builds.
+
+/// The variants in the spelling that all versions of Spack share, and the build system, which is a variant to Spack and a part
+/// of the key to us. Spack 1.x writes `name:=a,b` for what 0.23 writes as `name=a,b`; a key must not depend on that.
+pub(super) fn variants(text: &str) -> (String, String) {
+    let mut build_system = String::new();
+    let mut kept: Vec<String> = Vec::new();
+    for word in words(text) {
+        let word = match word.split_once(":=") {
+            Some((name, values)) if is_name(name) => format!("{name}={values}"),
+            _ => word.to_owned(),
+        };
+        match word.strip_prefix("build_system=") {
+            Some(system) => system.clone_into(&mut build_system),
+            None => kept.push(word),
+        }
+    }
+    (kept.join(" "), build_system)
+}
+
+/// Spack 1.x names the compiler `none` where a package has none of its own.
+pub(super) fn compiler(text: String) -> String {
+    if text == "none" { String::new() } else { text }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+/// Words between spaces that are not in quotes.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut quote = None;
+    let between = move |c: char| {
+        match quote {
+            Some(open) if c == open => quote = None,
+            None if c == '\'' || c == '"' => quote = Some(c),
+            _ => {}
+        }
+        quote.is_none() && c.is_whitespace()
+    };
+    text.split(between).filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_the_build_system_out_and_evens_the_spelling() {
+        let (rest, system) =
+            variants("~cxx+shared api=default build_system=cmake build_type=Release generator=make");
+        assert_eq!(
+            (rest.as_str(), system.as_str()),
+            ("~cxx+shared api=default build_type=Release generator=make", "cmake")
+        );
+        let (rest, system) = variants("build_system:=generic languages:='c,c++,fortran'  x:='a b:=c'");
+        assert_eq!((rest.as_str(), system.as_str()), ("languages='c,c++,fortran' x='a b:=c'", "generic"));
+        assert_eq!(variants(""), (String::new(), String::new()));
+    }
+}

@@ -1,0 +1,160 @@
+//! Sizes as people and Kubernetes write them: `500m`, `2`, `2G`, `2Gi`, `2000M`, `2GiB`, `1.5e3`.
+//!
+//! The suffixes are those of Kubernetes' `resource.Quantity` (n, u, m, none, k, M, G, T, P, E; Ki to Ei; decimal exponent), with a
+//! `B` at the end allowed, because that is how people write bytes. Arithmetic is exact; what is not whole is rounded up, as
+//! Kubernetes does.
+
+use plimsoll_proto::limits;
+
+/// Bytes from a quantity, for example `2Gi`.
+///
+/// # Errors
+/// The text is not a quantity, or not one of memory.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is not a size such as 2GiB, 2Gi, 2000M or 2147483648");
+    let trimmed = text.trim();
+    let plain = trimmed.strip_suffix('B').filter(|rest| !rest.is_empty()).unwrap_or(trimmed);
+    let value = Ratio::parse(plain).ok_or_else(wrong)?;
+    let whole = u64::try_from(value.over.div_ceil(value.under)).ok();
+    whole.filter(|bytes| *bytes <= limits::MEMORY_BYTES).ok_or_else(|| format!("{text:?} is more than 1 PiB"))
+}
+
+/// Cores from a quantity, for example `1500m`.
+///
+/// # Errors
+/// The text is not a quantity, or more than anybody has.
+pub fn cores(text: &str) -> Result<f64, String> {
+    let wrong = || format!("{text:?} is not a number of cores such as 2, 1.5 or 1500m");
+    let value = Ratio::parse(text.trim()).ok_or_else(wrong)?;
+    let nano = value.over.checked_mul(1_000_000_000).ok_or_else(wrong)?.div_ceil(value.under);
+    #[expect(clippy::cast_precision_loss, reason = "nobody counts cores to more than 53 bits")]
+    let cores = nano as f64 / 1e9;
+    if cores <= limits::CORES { Ok(cores) } else { Err(format!("{text:?} is more cores than anybody has")) }
+}
+
+/// A number that is not negative, exact.
+struct Ratio {
+    over: u128,
+    under: u128,
+}
+
+impl Ratio {
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.strip_prefix('+').unwrap_or(text);
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, suffix) = text.split_at_checked(end)?;
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        // more digits than fit are no size that anybody means
+        let digits = format!("{whole}{fraction}");
+        if digits.is_empty() || digits.len() > 24 || fraction.contains('.') {
+            return None;
+        }
+        let tens = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+        let (times, parts) = factor(suffix)?;
+        Some(Self { over: digits.parse::<u128>().ok()?.checked_mul(times)?, under: tens.checked_mul(parts)? })
+    }
+}
+
+/// What a suffix multiplies with, and what it divides by.
+fn factor(suffix: &str) -> Option<(u128, u128)> {
+    let binary = |exponent: u32| Some((1 << (10 * exponent), 1));
+    let decimal = |exponent: u32| Some((10_u128.checked_pow(exponent)?, 1));
+    match suffix {
+        "n" => Some((1, 1_000_000_000)),
+        "u" => Some((1, 1_000_000)),
+        "m" => Some((1, 1000)),
+        "" => decimal(0),
+        "k" => decimal(3),
+        "M" => decimal(6),
+        "G" => decimal(9),
+        "T" => decimal(12),
+        "P" => decimal(15),
+        "E" => decimal(18),
+        "Ki" => binary(1),
+        "Mi" => binary(2),
+        "Gi" => binary(3),
+        "Ti" => binary(4),
+        "Pi" => binary(5),
+        "Ei" => binary(6),
+        _ => {
+            let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+            let tens = 10_u128.checked_pow(exponent.unsigned_abs())?;
+            Some(if exponent < 0 { (1, tens) } else { (tens, 1) })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn reads_what_kubernetes_and_people_write() {
+        let cases = [
+            ("0", 0),
+            ("2147483648", 1 << 31),
+            ("2G", 2_000_000_000),
+            ("2Gi", 1 << 31),
+            ("2GiB", 1 << 31),
+            ("2GB", 2_000_000_000),
+            ("2000M", 2_000_000_000),
+            ("0.5Gi", 1 << 29),
+            ("1e3", 1000),
+            ("1.5E3", 1500),
+            ("128974848000m", 128_974_848),
+            ("1m", 1),
+            ("+4k", 4000),
+            ("12 ", 12),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(bytes(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn reads_cores() {
+        for (text, expected) in [("500m", 0.5), ("2", 2.0), ("1.5", 1.5), ("12000m", 12.0), ("100u", 0.0001)]
+        {
+            let read = cores(text).unwrap();
+            assert!((read - expected).abs() < 1e-9, "{text}: {read}");
+        }
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        for text in [
+            "",
+            "B",
+            "G",
+            "-1",
+            "1,5",
+            "2 Gi",
+            "1.2.3",
+            ".",
+            "2GBB",
+            "1e",
+            "1e99",
+            "١",
+            "9999999999999999999999999",
+        ] {
+            assert!(bytes(text).unwrap_err().contains("is not a size"), "{text}");
+            assert!(cores(text).is_err(), "{text}");
+        }
+        assert!(bytes("2Pi").unwrap_err().contains("more than 1 PiB"));
+        assert!(cores("70000").unwrap_err().contains("more cores"));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "\\PC{0,30}") {
+            let _either = (bytes(&text).is_ok(), cores(&text).is_ok());
+        }
+
+        #[test]
+        fn numbers_are_themselves(number in 0..=limits::MEMORY_BYTES) {
+            prop_assert_eq!(bytes(&number.to_string()), Ok(number));
+        }
+    }
+}
