@@ -14,6 +14,7 @@ const FILES: [&str; 4] = [
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=plimsoll/v1");
     let descriptors = protox::compile(FILES, ["."])?;
+    #[expect(clippy::disallowed_methods, reason = "cargo says through the environment where to write")]
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure().compile_fds(descriptors)?;

@@ -1,2 +1,90 @@
-//! The server.
-fn main() {}
+//! The server's life: settings, log, build, run, exit code.
+
+use std::{io::Write as _, process::ExitCode};
+
+use clap::Parser as _;
+use plimsoll_server::{App, Args, Config, LogFormat};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Exit status for wrong settings, as `EX_USAGE` of sysexits(3).
+const WRONG_SETTINGS: u8 = 64;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    #[expect(clippy::disallowed_methods, reason = "the one place that hands the environment to the settings")]
+    let loaded = match Config::load(&args, |name| std::env::var(name).ok()) {
+        Ok(loaded) => loaded,
+        Err(mistakes) => {
+            for mistake in mistakes {
+                say(&format!("plimsoll-server: {mistake}"));
+            }
+            return ExitCode::from(WRONG_SETTINGS);
+        }
+    };
+    if args.print_config {
+        let written = write!(std::io::stdout(), "{loaded}");
+        return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    match serve(loaded.config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("plimsoll-server: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn say(line: &str) {
+    // nobody listens on stderr: there is no better place to complain
+    let _unheard = writeln!(std::io::stderr(), "{line}");
+}
+
+#[tokio::main]
+async fn serve(config: Config) -> anyhow::Result<()> {
+    let log = tracing_subscriber::fmt().with_env_filter(&config.log).with_writer(std::io::stderr);
+    // a stderr that is gone must not end the server
+    let log = log.log_internal_errors(false);
+    match config.log_format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+    let (stop, mut again) = (signals()?, signals()?);
+    let data_dir = config.data_dir.display().to_string();
+    let app = App::build(config).await?;
+    let (grpc, http) = app.addresses()?;
+    tracing::info!(%grpc, %http, data_dir, "serving");
+    let second = async move {
+        again.recv().await;
+        again.recv().await;
+    };
+    tokio::select! {
+        ended = app.run(stop.once()) => ended,
+        () = second => anyhow::bail!("ended by a second signal before it was drained; what was acknowledged is on disk"),
+    }
+}
+
+/// The signals that ask a server to stop.
+struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+fn signals() -> std::io::Result<StopSignals> {
+    Ok(StopSignals {
+        interrupt: signal(SignalKind::interrupt())?,
+        terminate: signal(SignalKind::terminate())?,
+    })
+}
+
+impl StopSignals {
+    async fn recv(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+
+    async fn once(mut self) {
+        self.recv().await;
+    }
+}

@@ -104,7 +104,7 @@ pub(super) fn attempt_id(text: &str) -> Result<String, String> {
 
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    let range = Duration::from_millis(10)..=Duration::from_secs(3600);
+    let range = Duration::from_millis(10)..=Duration::from_hours(1);
     if range.contains(&interval) { Ok(interval) } else { Err("expected 10ms to 1h".to_owned()) }
 }
 

@@ -9,7 +9,7 @@ const SHORTEST: Duration = Duration::from_millis(200);
 /// The longest wait that the agent chooses itself.
 const LONGEST: Duration = Duration::from_secs(30);
 /// The longest wait that a server may ask for.
-const LONGEST_ASKED: Duration = Duration::from_secs(120);
+const LONGEST_ASKED: Duration = Duration::from_mins(2);
 
 /// Waits that double from try to try, with jitter, so that a thousand agents do not come back in the same moment.
 #[derive(Debug, Default)]

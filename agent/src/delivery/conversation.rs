@@ -29,7 +29,7 @@ const LARGE_BATCH: u64 = 1000;
 /// How long connecting and the Welcome may take.
 const OPEN_PATIENCE: Duration = Duration::from_secs(10);
 /// How long an acknowledgement may take before the stream is given up. A slow disk is not helped by reconnecting.
-const ACK_PATIENCE: Duration = Duration::from_secs(60);
+const ACK_PATIENCE: Duration = Duration::from_mins(1);
 
 /// How a conversation ended.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ const ORPHANS: usize = 100;
 /// Troubles in a row after which the rest is left to another run.
 const TRIES: u32 = 3;
 /// A draft that is older than this run's own file by so much has lost its agent.
-const DRAFT_AGE: Duration = Duration::from_secs(3600);
+const DRAFT_AGE: Duration = Duration::from_hours(1);
 
 /// Delivers the files of `dir` that no living agent holds, once the own attempt is welcome.
 pub(super) async fn deliver_orphans(endpoint: Endpoint, dir: &Path, own: &Shared) {

@@ -20,7 +20,7 @@ use super::{
 };
 
 /// Far more than any test needs: a test that waits this long has failed.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 fn settings(dir: &TempDir, url: &str) -> Settings {
     Settings { server: Some(url.to_owned()), spool_dir: dir.path().join("spool"), spool_bytes: 1 << 20 }

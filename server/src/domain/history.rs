@@ -84,6 +84,11 @@ impl History {
         self.newest.iter().rev()
     }
 
+    /// How many attempts may be kept.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// How many attempts are kept.
     pub fn len(&self) -> usize {
         self.newest.len()

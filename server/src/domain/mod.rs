@@ -16,6 +16,8 @@ mod verdict;
 pub use attempt::{Attempt, AttemptId, Resources, SessionId, Source};
 pub use fault::Fault;
 pub use history::History;
+#[cfg(test)]
+pub(crate) use history::tests::summary as test_summary;
 pub use key::{Hints, Key};
 pub use prediction::{Basis, Prediction, Quantity, Rung, UsedAttempt};
 pub use progress::Progress;

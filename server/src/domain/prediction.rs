@@ -78,6 +78,19 @@ impl Rung {
     pub const LADDER: [Self; 6] =
         [Self::Exact, Self::NoVersion, Self::NoCompiler, Self::Package, Self::BuildSystem, Self::Fleet];
 
+    /// The word for the wire, metrics and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Fleet => "fleet",
+            Self::BuildSystem => "build_system",
+            Self::Package => "package",
+            Self::NoCompiler => "no_compiler",
+            Self::NoVersion => "no_version",
+            Self::Exact => "exact",
+        }
+    }
+
     /// The rung in words that follow "attempts of".
     pub fn describe(self) -> &'static str {
         match self {

@@ -1,0 +1,224 @@
+//! Settings: from the command line, the environment (`PLIMSOLL_*`), a TOML file and defaults, in this order of strength.
+//!
+//! Every source is read whole, every value is checked, also one that a stronger source overrides, and all mistakes are
+//! reported at once, each with its place. The only module that reads the environment.
+
+mod parse;
+mod source;
+mod table;
+
+use std::{
+    fmt,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use crate::{predict, retry};
+pub use source::Args;
+
+/// Everything that is in force.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Directory of the store.
+    pub data_dir: PathBuf,
+    /// Address of the gRPC listener.
+    pub grpc_listen: SocketAddr,
+    /// Address of the HTTP listener.
+    pub http_listen: SocketAddr,
+    /// What is logged, in the syntax of `tracing_subscriber::EnvFilter`.
+    pub log: String,
+    /// How it is logged.
+    pub log_format: LogFormat,
+    /// Memory that the storage engine may use as cache, bytes.
+    pub store_cache: u64,
+    /// Finished attempts kept in memory to learn from.
+    pub history_attempts: usize,
+    /// Attempts that may be open at once.
+    pub open_attempts: usize,
+    /// After this time without its agent, an attempt is closed as lost.
+    pub abandon_after: Duration,
+    /// Time for running requests to end when the server stops.
+    pub drain_timeout: Duration,
+    /// How sizes are chosen.
+    pub predict: predict::Settings,
+    /// What a failure is worth.
+    pub retry: retry::Policy,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from("plimsoll-data"),
+            // loopback: plain text leaves the machine only when the operator says so
+            grpc_listen: (Ipv4Addr::LOCALHOST, 7410).into(),
+            http_listen: (Ipv4Addr::LOCALHOST, 7411).into(),
+            log: "info".to_owned(),
+            log_format: LogFormat::Text,
+            // a quarter of a small server's memory budget; sled takes more than it is given
+            store_cache: 64 << 20,
+            // about 250 MB
+            history_attempts: 200_000,
+            open_attempts: 100_000,
+            // longer than any job time-out that is common
+            abandon_after: Duration::from_hours(24),
+            // below the 30 s that Kubernetes gives a pod
+            drain_timeout: Duration::from_secs(20),
+            predict: predict::Settings::default(),
+            retry: retry::Policy::default(),
+        }
+    }
+}
+
+/// One thing that is wrong with the settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// Where it stands: an option, a variable, or file and line.
+    pub place: String,
+    /// What is wrong, and what would be right.
+    pub text: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.text)
+    }
+}
+
+/// Settings, and where each of them comes from.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What is in force.
+    pub config: Config,
+    /// Name, value as it would be written, place.
+    rows: Vec<(&'static str, String, String)>,
+}
+
+impl Config {
+    /// Reads all sources. `env` looks a variable up.
+    ///
+    /// # Errors
+    /// All mistakes of all sources.
+    pub fn load(args: &Args, env: impl Fn(&str) -> Option<String>) -> Result<Loaded, Vec<Mistake>> {
+        let mut mistakes = Vec::new();
+        let entries = source::gather(args, env, &mut mistakes);
+        let mut config = Self::default();
+        let mut rows = Vec::new();
+        for setting in table::SETTINGS {
+            let mut place = "default".to_owned();
+            // weakest first, so that the strongest is applied last
+            for entry in entries.iter().filter(|entry| entry.name == setting.name) {
+                match (setting.set)(&mut config, &entry.text) {
+                    Ok(()) => place.clone_from(&entry.place),
+                    Err(text) => mistakes.push(Mistake { place: entry.place.clone(), text }),
+                }
+            }
+            rows.push((setting.name, (setting.get)(&config), place));
+        }
+        mistakes.extend(config.contradictions());
+        if mistakes.is_empty() { Ok(Loaded { config, rows }) } else { Err(mistakes) }
+    }
+
+    fn contradictions(&self) -> Vec<Mistake> {
+        let mut found = Vec::new();
+        let mut check = |wrong: bool, place: &str, text: &str| {
+            if wrong {
+                found.push(Mistake { place: place.to_owned(), text: text.to_owned() });
+            }
+        };
+        let same = self.grpc_listen == self.http_listen && self.grpc_listen.port() != 0;
+        check(same, "http_listen", "is the same address as grpc_listen; each listener needs its own");
+        let predict = &self.predict;
+        let wrong = predict.memory_request > predict.memory_limit;
+        check(wrong, "default_memory_request", "is above default_memory_limit");
+        let wrong = predict.memory_cap.is_some_and(|cap| cap < predict.memory_limit);
+        check(wrong, "memory_cap", "is below default_memory_limit");
+        found
+    }
+}
+
+impl fmt::Display for Loaded {
+    /// A TOML file that gives exactly what is in force, with the place of each value.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value, place) in &self.rows {
+            if value.is_empty() {
+                writeln!(f, "# {name} is not set")?;
+            } else {
+                writeln!(f, "{name} = {}  # {place}", toml::Value::String(value.clone()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(file: Option<&str>, env: &[(&str, &str)], args: &[&str]) -> Result<Loaded, Vec<Mistake>> {
+        use clap::Parser as _;
+        let dir = tempfile::tempdir().unwrap();
+        let mut line = vec!["plimsoll-server".to_owned()];
+        if let Some(text) = file {
+            let path = dir.path().join("p.toml");
+            std::fs::write(&path, text).unwrap();
+            line.extend(["--config".to_owned(), path.display().to_string()]);
+        }
+        line.extend(args.iter().map(ToString::to_string));
+        let env = |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+        Config::load(&Args::parse_from(line), env)
+    }
+
+    #[test]
+    fn the_stronger_source_wins() {
+        let file = "grpc_listen = \"127.0.0.1:1\"\nhttp_listen = \"127.0.0.1:2\"\nlog = \"warn\"\n";
+        let env = [("PLIMSOLL_HTTP_LISTEN", "127.0.0.1:3"), ("PLIMSOLL_LOG", "debug")];
+        let config = load(Some(file), &env, &["--log", "error"]).unwrap().config;
+        assert_eq!(
+            (config.grpc_listen.port(), config.http_listen.port(), config.log.as_str()),
+            (1, 3, "error")
+        );
+    }
+
+    #[test]
+    fn all_mistakes_are_reported_at_once_each_with_its_place() {
+        let file = "grpc_listen = \"nowhere\"\n\nunknown_thing = 1\nstore_cache = \"-5\"\n";
+        let mistakes =
+            load(Some(file), &[("PLIMSOLL_ABANDON_AFTER", "soon")], &["--http-listen", "7411"]).unwrap_err();
+        let places: Vec<&str> = mistakes.iter().map(|m| m.place.rsplit('/').next().unwrap()).collect();
+        for place in ["p.toml:1", "p.toml:3", "p.toml:4", "PLIMSOLL_ABANDON_AFTER", "--http-listen"] {
+            assert!(places.contains(&place), "{place} is missing in {mistakes:?}");
+        }
+        assert_eq!(mistakes.len(), 5, "{mistakes:?}");
+    }
+
+    #[test]
+    fn what_is_printed_can_be_read_back() {
+        let loaded = load(None, &[], &["--store-cache", "128MiB", "--memory-cap", "64GiB"]).unwrap();
+        let again = load(Some(&loaded.to_string()), &[], &[]).unwrap();
+        let values = |l: &Loaded| l.rows.iter().map(|(n, v, _)| (*n, v.clone())).collect::<Vec<_>>();
+        assert_eq!(values(&loaded), values(&again));
+        assert_eq!(again.config.store_cache, 128 << 20);
+    }
+
+    #[test]
+    fn a_file_that_is_not_toml_is_named_with_its_line() {
+        let mistakes = load(Some("log = \"info\"\nwhat is this\n"), &[], &[]).unwrap_err();
+        assert!(mistakes[0].place.ends_with("p.toml:2"), "{mistakes:?}");
+    }
+
+    #[test]
+    fn settings_that_contradict_each_other_are_mistakes() {
+        let args = ["--grpc-listen", "127.0.0.1:9", "--http-listen", "127.0.0.1:9", "--memory-cap", "1GiB"];
+        assert_eq!(load(None, &[], &args).unwrap_err().len(), 2);
+    }
+}

@@ -1,0 +1,67 @@
+//! Text to value, with errors that say what would be right. Pure.
+
+use std::{fmt::Display, net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
+
+use crate::domain::Bytes;
+
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_unhelpful| format!("{text:?} is not an address; write it as 127.0.0.1:7410 or [::1]:7410"))
+}
+
+pub(super) fn size(text: &str) -> Result<Bytes, String> {
+    match bytesize::ByteSize::from_str(text) {
+        Ok(size) if size.as_u64() > 0 => Ok(Bytes(size.as_u64())),
+        _ => Err(format!("{text:?} is not a size; write it as 64MiB or 2GiB")),
+    }
+}
+
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        _ => Err(format!("{text:?} is not a time; write it as 90s, 10min or 1day")),
+    }
+}
+
+pub(super) fn number<T>(text: &str, bounds: &RangeInclusive<T>) -> Result<T, String>
+where
+    T: FromStr + PartialOrd + Display,
+{
+    match text.parse::<T>() {
+        Ok(number) if bounds.contains(&number) => Ok(number),
+        _ => Err(format!("{text:?} must be a number from {} to {}", bounds.start(), bounds.end())),
+    }
+}
+
+/// A share: `1%` or `0.01`.
+pub(super) fn share(text: &str) -> Result<f64, String> {
+    let (digits, unit) = match text.strip_suffix('%') {
+        Some(digits) => (digits, 0.01),
+        None => (text, 1.0),
+    };
+    match digits.trim().parse::<f64>() {
+        Ok(number) if number > 0.0 && number * unit <= 0.5 => Ok(number * unit),
+        _ => Err(format!("{text:?} is not a share; write it as 1% or 0.01, at most 50%")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_percentages_or_fractions() {
+        assert!((share("1%").unwrap() - 0.01).abs() < 1e-12);
+        assert!((share("0.02").unwrap() - 0.02).abs() < 1e-12);
+        for bad in ["", "0", "-1%", "60%", "NaN", "many"] {
+            assert!(share(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn zero_is_no_size_and_no_time() {
+        assert!(size("0").is_err());
+        assert!(time("0s").is_err());
+        assert_eq!(size("2GiB"), Ok(Bytes(2 << 30)));
+    }
+}

@@ -1,0 +1,170 @@
+//! Where settings come from: each source becomes a list of entries with their places.
+
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use toml::de::{DeTable, DeValue};
+
+use super::{Mistake, table};
+
+/// Keeps what CI builds used, predicts what the next one needs, and judges failed ones.
+///
+/// Every setting can be given as an option (--grpc-listen), as a variable (PLIMSOLL_GRPC_LISTEN) or in the file
+/// (`grpc_listen`): the option wins over the variable, the variable over the file. --print-config lists them all.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "plimsoll-server", version)]
+pub struct Args {
+    /// Settings file (TOML); also PLIMSOLL_CONFIG.
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Prints what is in force, with the place of each value, and ends.
+    #[arg(long)]
+    pub print_config: bool,
+    /// Directory of the store; made if it is missing [default: plimsoll-data].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+    /// Address for gRPC [default: 127.0.0.1:7410].
+    #[arg(long, value_name = "IP:PORT")]
+    grpc_listen: Option<String>,
+    /// Address for HTTP: /metrics, /livez, /readyz [default: 127.0.0.1:7411].
+    #[arg(long, value_name = "IP:PORT")]
+    http_listen: Option<String>,
+    /// What is logged, for example info or `plimsoll_server=debug` [default: info].
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    /// text or json [default: text].
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// Memory for the storage engine's cache [default: 64MiB].
+    #[arg(long, value_name = "SIZE")]
+    store_cache: Option<String>,
+    /// Finished attempts kept in memory to learn from [default: 200000].
+    #[arg(long, value_name = "N")]
+    history_attempts: Option<String>,
+    /// Attempts that may be open at once [default: 100000].
+    #[arg(long, value_name = "N")]
+    open_attempts: Option<String>,
+    /// An attempt whose agent is silent for this long is closed as lost [default: 1day].
+    #[arg(long, value_name = "TIME")]
+    abandon_after: Option<String>,
+    /// Time for running requests to end when the server stops [default: 20s].
+    #[arg(long, value_name = "TIME")]
+    drain_timeout: Option<String>,
+    /// Memory request for a key that nothing is known of.
+    #[arg(long, value_name = "SIZE")]
+    default_memory_request: Option<String>,
+    /// Memory limit for a key that nothing is known of.
+    #[arg(long, value_name = "SIZE")]
+    default_memory_limit: Option<String>,
+    /// Largest memory that a prediction may ask for, for example the runner's maximum.
+    #[arg(long, value_name = "SIZE")]
+    memory_cap: Option<String>,
+    /// Price of one attempt lost for memory, in GiB x h of held memory.
+    #[arg(long, value_name = "NUMBER")]
+    failure_price: Option<String>,
+    /// Largest share of attempts that may need more than their limit, for example 1%.
+    #[arg(long, value_name = "SHARE")]
+    max_failures: Option<String>,
+    /// Attempts of one job, the first included, that verdicts allow [default: 3].
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<String>,
+}
+
+/// One value with its place.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) text: String,
+    pub(super) place: String,
+}
+
+/// All entries, weakest source first.
+pub(super) fn gather(
+    args: &Args,
+    env: impl Fn(&str) -> Option<String>,
+    mistakes: &mut Vec<Mistake>,
+) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let file = args.config.clone().or_else(|| env("PLIMSOLL_CONFIG").map(PathBuf::from));
+    if let Some(path) = file {
+        read_file(&path, &mut entries, mistakes);
+    }
+    for setting in table::SETTINGS {
+        let variable = format!("PLIMSOLL_{}", setting.name.to_ascii_uppercase());
+        if let Some(text) = env(&variable) {
+            entries.push(Entry { name: setting.name.to_owned(), text, place: variable });
+        }
+    }
+    for (name, value) in args.values() {
+        if let Some(text) = value {
+            let place = format!("--{}", name.replace('_', "-"));
+            entries.push(Entry { name: name.to_owned(), text: text.clone(), place });
+        }
+    }
+    entries
+}
+
+fn read_file(path: &Path, entries: &mut Vec<Entry>, mistakes: &mut Vec<Mistake>) {
+    let file = path.display();
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => {
+            mistakes.push(Mistake { place: file.to_string(), text: format!("cannot be read: {error}") });
+            return;
+        }
+    };
+    let line = |offset: usize| 1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
+    let (table, errors) = DeTable::parse_recoverable(&text);
+    for error in errors {
+        let place = format!("{file}:{}", line(error.span().map_or(0, |span| span.start)));
+        mistakes.push(Mistake { place, text: error.message().to_owned() });
+    }
+    for (name, value) in table.get_ref() {
+        let place = format!("{file}:{}", line(name.span().start));
+        let name = name.get_ref().to_string();
+        let known = table::SETTINGS.iter().any(|setting| setting.name == name);
+        match (known, plain(value.get_ref())) {
+            (true, Some(text)) => entries.push(Entry { name, text, place }),
+            (true, None) => {
+                mistakes.push(Mistake { place, text: format!("{name} must be a text or a number") });
+            }
+            (false, _) => {
+                let text = format!("{name} is not a setting; --print-config lists them");
+                mistakes.push(Mistake { place, text });
+            }
+        }
+    }
+}
+
+fn plain(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) => Some(number.to_string()),
+        DeValue::Float(number) => Some(number.to_string()),
+        DeValue::Boolean(value) => Some(value.to_string()),
+        DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => None,
+    }
+}
+
+impl Args {
+    fn values(&self) -> [(&'static str, &Option<String>); 16] {
+        [
+            ("data_dir", &self.data_dir),
+            ("grpc_listen", &self.grpc_listen),
+            ("http_listen", &self.http_listen),
+            ("log", &self.log),
+            ("log_format", &self.log_format),
+            ("store_cache", &self.store_cache),
+            ("history_attempts", &self.history_attempts),
+            ("open_attempts", &self.open_attempts),
+            ("abandon_after", &self.abandon_after),
+            ("drain_timeout", &self.drain_timeout),
+            ("default_memory_request", &self.default_memory_request),
+            ("default_memory_limit", &self.default_memory_limit),
+            ("memory_cap", &self.memory_cap),
+            ("failure_price", &self.failure_price),
+            ("max_failures", &self.max_failures),
+            ("max_attempts", &self.max_attempts),
+        ]
+    }
+}

@@ -1,0 +1,174 @@
+//! Domain to wire. Nothing here can fail.
+
+use plimsoll_proto::v1 as pb;
+
+use crate::domain::{
+    Action, Basis, Cause, EvidenceLine, Exit, Key, Outcome, Prediction, Quantity, Resources, Rung, Sample,
+    Source, Summary, UsedAttempt, Verdict,
+};
+
+pub(super) fn key(key: &Key) -> pb::Key {
+    pb::Key {
+        project: key.project.clone(),
+        stack: key.stack.clone(),
+        package: key.package.clone(),
+        version: key.version.clone(),
+        variants: key.variants.clone(),
+        compiler: key.compiler.clone(),
+        compiler_version: key.compiler_version.clone(),
+        arch: key.arch.clone(),
+        build_system: key.build_system.clone(),
+        r#ref: key.git_ref.clone(),
+        owner: key.owner.clone(),
+        labels: key.labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        hints: Some(pb::Hints { build_jobs: key.hints.build_jobs, input_bytes: key.hints.input_bytes }),
+    }
+}
+
+fn resources(resources: &Resources) -> pb::Resources {
+    pb::Resources {
+        memory_request_bytes: resources.memory_request.map(|b| b.0),
+        memory_limit_bytes: resources.memory_limit.map(|b| b.0),
+        cpu_request_cores: resources.cpu_request.map(|c| c.0),
+        cpu_limit_cores: resources.cpu_limit.map(|c| c.0),
+    }
+}
+
+pub(super) fn sample(sample: &Sample) -> pb::Sample {
+    pb::Sample {
+        elapsed_ms: sample.elapsed.0,
+        memory_bytes: sample.memory.0,
+        need_bytes: sample.need.0,
+        memory_peak_bytes: sample.memory_peak.map(|b| b.0),
+        cpu_usec: sample.cpu.0,
+        oom_kill: sample.oom_kill,
+        reclaim_failures: sample.reclaim_failures,
+    }
+}
+
+fn exit(exit: Exit) -> pb::Exit {
+    match exit {
+        Exit::Code(code) => pb::Exit { code: Some(code), signal: None },
+        Exit::Signal(signal) => pb::Exit { code: None, signal: Some(signal) },
+    }
+}
+
+pub(super) fn cause(cause: Cause) -> pb::Cause {
+    match cause {
+        Cause::Oom => pb::Cause::Oom,
+        Cause::Starved => pb::Cause::Starved,
+        Cause::Timeout => pb::Cause::Timeout,
+        Cause::Deterministic => pb::Cause::Deterministic,
+        Cause::Infra => pb::Cause::Infra,
+        Cause::Preempted => pb::Cause::Preempted,
+        Cause::DiskFull => pb::Cause::DiskFull,
+        Cause::Canceled => pb::Cause::Canceled,
+        Cause::Unknown => pb::Cause::Unknown,
+    }
+}
+
+pub(super) fn summary(summary: &Summary) -> pb::Summary {
+    let outcome = match summary.outcome {
+        Outcome::Succeeded => pb::Outcome::Succeeded,
+        Outcome::Failed => pb::Outcome::Failed,
+        Outcome::Lost => pb::Outcome::Lost,
+    };
+    let source = match summary.source {
+        Source::Unspecified => pb::Source::Unspecified,
+        Source::CgroupV2 => pb::Source::CgroupV2,
+        Source::CgroupV1 => pb::Source::CgroupV1,
+        Source::ProcessTree => pb::Source::ProcessTree,
+    };
+    pb::Summary {
+        attempt: summary.attempt.to_string(),
+        key: Some(key(&summary.key)),
+        number: summary.number,
+        retries: summary.retries.as_ref().map(ToString::to_string).unwrap_or_default(),
+        source: source.into(),
+        resources: Some(resources(&summary.resources)),
+        started_unix_ms: summary.started_unix_ms,
+        wall_ms: summary.wall.0,
+        cpu_usec: summary.cpu.0,
+        samples: summary.samples,
+        samples_lost: summary.samples_lost,
+        need_peak_bytes: summary.need_peak.0,
+        need_mean_bytes: summary.need_mean.0,
+        memory_peak_bytes: summary.memory_peak.0,
+        oom_kill: summary.oom_kill,
+        reclaim_failures: summary.reclaim_failures,
+        outcome: outcome.into(),
+        exit: summary.exit.map(exit),
+        cause: summary.cause.map_or(pb::Cause::Unspecified, cause).into(),
+        censored: summary.censored,
+        cpu_peak_cores: summary.cpu_peak.0,
+    }
+}
+
+fn rung(rung: Rung) -> pb::Rung {
+    match rung {
+        Rung::Default => pb::Rung::Default,
+        Rung::Fleet => pb::Rung::Fleet,
+        Rung::BuildSystem => pb::Rung::BuildSystem,
+        Rung::Package => pb::Rung::Package,
+        Rung::NoCompiler => pb::Rung::NoCompiler,
+        Rung::NoVersion => pb::Rung::NoVersion,
+        Rung::Exact => pb::Rung::Exact,
+    }
+}
+
+fn quantity(quantity: Quantity) -> pb::Quantity {
+    let Quantity { value, basis: Basis { rung: heaviest, attempts, quantile, margin, bound } } = quantity;
+    let basis = pb::Basis { rung: rung(heaviest).into(), attempts, quantile, margin, bound };
+    pb::Quantity { value, basis: Some(basis) }
+}
+
+pub(super) fn prediction(prediction: Prediction) -> pb::Prediction {
+    pb::Prediction {
+        memory_request_bytes: Some(quantity(prediction.memory_request)),
+        memory_limit_bytes: Some(quantity(prediction.memory_limit)),
+        cpu_request_millicores: Some(quantity(prediction.cpu_request)),
+        cpu_limit_millicores: Some(quantity(prediction.cpu_limit)),
+        build_jobs: Some(quantity(prediction.build_jobs)),
+        wall_p50_ms: Some(quantity(prediction.wall_p50)),
+        wall_p95_ms: Some(quantity(prediction.wall_p95)),
+        confidence: prediction.confidence,
+        attempts: prediction.attempts,
+        reason: prediction.reason,
+    }
+}
+
+pub(super) fn used_attempt(used: &UsedAttempt) -> pb::UsedAttempt {
+    pb::UsedAttempt {
+        attempt: used.attempt.to_string(),
+        rung: rung(used.rung).into(),
+        weight: used.weight,
+        need_bytes: used.need.0,
+        censored: used.censored,
+    }
+}
+
+pub(super) fn verdict(verdict: Verdict) -> pb::Verdict {
+    let action = match verdict.action {
+        Action::No => pb::Action::No,
+        Action::AsIs => pb::Action::AsIs,
+        Action::Bigger => pb::Action::Bigger,
+        Action::FewerJobs => pb::Action::FewerJobs,
+        Action::Longer => pb::Action::Longer,
+        Action::Elsewhere => pb::Action::Elsewhere,
+    };
+    let line = |line: EvidenceLine| pb::EvidenceLine {
+        source: line.source.as_str().to_owned(),
+        text: line.text,
+        supports: line.supports,
+    };
+    pb::Verdict {
+        attempt: verdict.attempt.to_string(),
+        action: action.into(),
+        cause: cause(verdict.cause).into(),
+        confidence: verdict.confidence,
+        evidence: verdict.evidence.into_iter().map(line).collect(),
+        next: verdict.next.map(prediction),
+        attempts_left: verdict.attempts_left,
+        reason: verdict.reason,
+    }
+}

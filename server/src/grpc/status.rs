@@ -1,0 +1,58 @@
+//! The one mapping from what went wrong to a gRPC status, with the details of `google.rpc`.
+
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use crate::{domain::Fault, ingest::Refusal, store::StoreError};
+
+/// INVALID_ARGUMENT with the field.
+pub(super) fn of_fault(fault: &Fault) -> Status {
+    let details = ErrorDetails::with_bad_request_violation(fault.field.clone(), fault.description.clone());
+    Status::with_error_details(Code::InvalidArgument, fault.to_string(), details)
+}
+
+/// The fitting code, with `RetryInfo` where coming back helps.
+pub(super) fn of_refusal(refusal: &Refusal) -> Status {
+    let code = match refusal {
+        Refusal::Fault(fault) => return of_fault(fault),
+        Refusal::NotOpen(_) | Refusal::Gap { .. } | Refusal::Running(_) => Code::FailedPrecondition,
+        Refusal::Held(_) => Code::AlreadyExists,
+        Refusal::Replaced(_) => Code::Aborted,
+        Refusal::Full(_) => Code::ResourceExhausted,
+        Refusal::Unwritable(_) | Refusal::Unreadable(_) | Refusal::Stopping => Code::Unavailable,
+    };
+    match refusal.retry_after() {
+        Some(after) => {
+            Status::with_error_details(code, refusal.to_string(), ErrorDetails::with_retry_info(Some(after)))
+        }
+        None => Status::new(code, refusal.to_string()),
+    }
+}
+
+/// The store cannot be read: UNAVAILABLE.
+pub(super) fn of_store(error: &StoreError) -> Status {
+    Status::unavailable(format!("the store cannot be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_fault_names_its_field_in_the_details() {
+        let status = of_refusal(&Refusal::Fault(Fault::new("key.package", "is empty")));
+        assert_eq!(status.code(), Code::InvalidArgument);
+        let details = status.get_error_details();
+        assert_eq!(details.bad_request().unwrap().field_violations[0].field, "key.package");
+    }
+
+    #[test]
+    fn an_overloaded_server_says_when_to_come_back() {
+        let status = of_refusal(&Refusal::Full(5));
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        let after = status.get_error_details().retry_info().unwrap().retry_delay;
+        assert_eq!(after, Some(Duration::from_secs(30)));
+    }
+}

@@ -1,0 +1,74 @@
+//! The HTTP listener.
+//!
+//! | endpoint | answer |
+//! |---|---|
+//! | `GET /` | this table, as text |
+//! | `GET /livez` | 200 while the process runs |
+//! | `GET /readyz` | 200 while it serves and its store takes writes, else 503 with the reason |
+//! | `GET /metrics` | all metrics, OpenMetrics text |
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::State,
+    http::{StatusCode, header},
+    response::IntoResponse,
+    routing::get,
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    metrics::Metrics,
+    store::{Mode, Store},
+};
+
+const INDEX: &str = "plimsoll-server\n\
+    /livez    200 while the process runs\n\
+    /readyz   200 while it serves and its store takes writes\n\
+    /metrics  OpenMetrics\n";
+
+/// What the handlers look at.
+#[derive(Debug, Clone)]
+pub(crate) struct Parts {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) store: Store,
+    pub(crate) stopping: CancellationToken,
+}
+
+/// Serves until `parts.stopping`.
+///
+/// # Errors
+/// The listener fails.
+pub(crate) async fn serve(listener: TcpListener, parts: Parts) -> anyhow::Result<()> {
+    let stopping = parts.stopping.clone();
+    let router = Router::new()
+        .route("/", get(async || INDEX))
+        .route("/livez", get(async || "ok\n"))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .with_state(parts);
+    axum::serve(listener, router).with_graceful_shutdown(stopping.cancelled_owned()).await?;
+    Ok(())
+}
+
+async fn readyz(State(parts): State<Parts>) -> impl IntoResponse {
+    if parts.stopping.is_cancelled() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned());
+    }
+    match parts.store.status().mode {
+        Mode::Writable => (StatusCode::OK, "ok\n".to_owned()),
+        Mode::ReadOnly { reason } => {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("the store cannot write: {reason}\n"))
+        }
+    }
+}
+
+async fn metrics(State(parts): State<Parts>) -> impl IntoResponse {
+    let content_type = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
+    match parts.metrics.encode() {
+        Ok(text) => (StatusCode::OK, content_type, text),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, content_type, format!("# {error}\n# EOF\n")),
+    }
+}

@@ -1,0 +1,142 @@
+//! ShouldRetry: join what the caller saw with what was measured, judge, put the verdict on disk, answer. The same question
+//! gets the stored answer.
+
+use std::sync::Arc;
+
+use super::{Ingest, Refusal};
+use crate::{
+    domain::{AttemptId, Evidence, Exit, Fault, Key, Summary, Verdict},
+    metrics::Kind,
+    retry, store,
+};
+
+/// What a caller says of an ended attempt. Empty and `None` mean that nothing is said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub(crate) attempt: AttemptId,
+    /// What was built; needed only if nothing was measured.
+    pub(crate) key: Key,
+    pub(crate) number: u32,
+    pub(crate) exit: Option<Exit>,
+    pub(crate) log_tail: String,
+    pub(crate) failure_reason: String,
+    pub(crate) container_reason: String,
+    pub(crate) pod_reason: String,
+}
+
+impl Question {
+    /// Anything that shows that the attempt has ended.
+    fn says_how_it_ended(&self) -> bool {
+        let said = [&self.failure_reason, &self.container_reason, &self.pod_reason, &self.log_tail];
+        self.exit.is_some() || said.iter().any(|text| !text.is_empty())
+    }
+
+    /// The same number for the same question, in this and every later release: it is part of a key on disk. FNV-1a, 64 bits
+    /// (draft-eastlake-fnv), over the fields with their lengths.
+    fn fingerprint(&self) -> u64 {
+        let exit = self.exit.map(|exit| exit.to_string()).unwrap_or_default();
+        let number = self.number.to_string();
+        let reasons = [&self.failure_reason, &self.container_reason, &self.pod_reason];
+        let parts = [&exit, &number, &self.log_tail].into_iter().chain(reasons);
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for part in parts {
+            for byte in (part.len() as u64).to_be_bytes().into_iter().chain(part.bytes()) {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+        hash
+    }
+
+    fn with(self, measured: Option<Arc<Summary>>) -> Evidence {
+        let key = measured.as_ref().map_or(self.key, |summary| summary.key.clone());
+        let number = measured.as_ref().map_or(self.number, |summary| summary.number);
+        let exit = self.exit.or_else(|| measured.as_ref()?.exit);
+        Evidence {
+            attempt: self.attempt,
+            key,
+            number,
+            measured,
+            exit,
+            log_tail: self.log_tail,
+            failure_reason: self.failure_reason,
+            container_reason: self.container_reason,
+            pod_reason: self.pod_reason,
+        }
+    }
+}
+
+impl Ingest {
+    /// The verdict on an ended attempt, on disk before it is returned.
+    pub(crate) async fn judge(&self, question: Question) -> Result<Verdict, Refusal> {
+        let fingerprint = question.fingerprint();
+        let stored = store::read_verdict(&self.parts.store, &question.attempt, fingerprint).await;
+        if let Some(verdict) = stored.map_err(|error| Refusal::Unreadable(error.to_string()))? {
+            return Ok(verdict);
+        }
+        let measured = self.measured(&question).await?;
+        let evidence = question.with(measured);
+        let verdict = self
+            .parts
+            .learned
+            .read(|history| retry::judge(&evidence, history, &self.parts.predict, &self.parts.retry));
+        let verdict = self.record(fingerprint, verdict).await?;
+        self.parts.metrics.verdicts.get_or_create(&Kind::of(verdict.cause.as_str())).inc();
+        Ok(verdict)
+    }
+
+    async fn measured(&self, question: &Question) -> Result<Option<Arc<Summary>>, Refusal> {
+        match self.find(&question.attempt).await? {
+            Some((_, true)) if !question.says_how_it_ended() => {
+                Err(Refusal::Running(question.attempt.clone()))
+            }
+            Some((summary, _)) => Ok(Some(summary)),
+            None if question.says_how_it_ended() => Ok(None),
+            None => {
+                let description = format!(
+                    "{} was not measured here; say how it ended: exit, log_tail or a reason",
+                    question.attempt
+                );
+                Err(Fault::new("attempt", description).into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question() -> Question {
+        Question {
+            attempt: AttemptId::parse("a").unwrap(),
+            key: Key::default(),
+            number: 1,
+            exit: Some(Exit::Code(2)),
+            log_tail: "error".into(),
+            failure_reason: String::new(),
+            container_reason: String::new(),
+            pod_reason: String::new(),
+        }
+    }
+
+    #[test]
+    fn fingerprints_stay_the_same_over_releases() {
+        assert_eq!(question().fingerprint(), FINGERPRINT_OF_RELEASE_0_1);
+    }
+
+    const FINGERPRINT_OF_RELEASE_0_1: u64 = 17_028_770_182_063_689_586;
+
+    #[test]
+    fn every_word_of_the_question_counts() {
+        let changed = [
+            Question { exit: Some(Exit::Signal(2)), ..question() },
+            Question { number: 2, ..question() },
+            Question { log_tail: "errors".into(), ..question() },
+            Question { container_reason: "error".into(), log_tail: String::new(), ..question() },
+            Question { pod_reason: "Evicted".into(), ..question() },
+        ];
+        for other in changed {
+            assert_ne!(other.fingerprint(), question().fingerprint(), "{other:?}");
+        }
+    }
+}

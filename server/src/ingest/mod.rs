@@ -1,0 +1,143 @@
+//! The only writer: takes attempts, samples, ends and verdicts in, and has them on disk before it says so.
+//!
+//! One task, the worker, owns the open attempts. Everybody else sends it requests over one bounded queue and waits for the
+//! answer. The worker takes what has gathered, checks it, commits it with one sync, and then answers all of it.
+
+mod close;
+mod judge;
+mod refusal;
+mod request;
+mod resume;
+mod round;
+mod session;
+mod stage;
+mod worker;
+
+use std::{sync::Arc, time::Duration};
+
+pub(crate) use judge::Question;
+pub(crate) use refusal::Refusal;
+use request::Request;
+pub(crate) use request::{Change, Opened, Running};
+pub(crate) use session::{Append, Finish, StreamHandle};
+use tokio::sync::{broadcast, mpsc, oneshot};
+pub(crate) use worker::Worker;
+
+use crate::{
+    clock::Clock,
+    domain::{Attempt, AttemptId, Exit, Sample, Summary, Totals, Verdict},
+    learned::Learned,
+    metrics::{Kind, Metrics},
+    predict, retry,
+    store::{self, Store, StoreError},
+};
+
+/// Requests that may wait for the worker. Beyond it, streams are not read any further.
+const QUEUE: usize = 1024;
+
+/// Changes that a slow watcher may fall behind.
+const CHANGES: usize = 1024;
+
+/// What the ingest works with.
+#[derive(Debug, Clone)]
+pub(crate) struct Parts {
+    pub(crate) store: Store,
+    pub(crate) learned: Learned,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) clock: Clock,
+    pub(crate) predict: Arc<predict::Settings>,
+    pub(crate) retry: retry::Policy,
+    /// Attempts that may be open at once.
+    pub(crate) open_attempts: usize,
+    /// Silence after which an attempt is closed as lost.
+    pub(crate) abandon_after: Duration,
+}
+
+/// A handle on the ingest.
+#[derive(Debug, Clone)]
+pub(crate) struct Ingest {
+    requests: mpsc::Sender<Request>,
+    parts: Parts,
+}
+
+impl Ingest {
+    /// The handle, and the worker that somebody must run.
+    pub(crate) fn new(parts: Parts) -> (Self, Worker) {
+        let (requests, queue) = mpsc::channel(QUEUE);
+        let worker = Worker::new(parts.clone(), queue, broadcast::Sender::new(CHANGES));
+        (Self { requests, parts }, worker)
+    }
+
+    /// Opens an attempt for a stream, or hands it over to it.
+    pub(crate) async fn open(&self, attempt: Attempt, stream: &StreamHandle) -> Result<Opened, Refusal> {
+        self.ask(|answer| Request::Open { attempt: Box::new(attempt), stream: stream.clone(), answer }).await
+    }
+
+    /// Appends samples; gives the number up to which everything is on disk.
+    pub(crate) async fn append(&self, append: Append, stream: &StreamHandle) -> Result<u64, Refusal> {
+        self.ask(|answer| Request::Append { append, stream: stream.clone(), answer }).await
+    }
+
+    /// Seals an attempt; gives its last number.
+    pub(crate) async fn finish(&self, finish: Finish, stream: &StreamHandle) -> Result<u64, Refusal> {
+        self.ask(|answer| Request::Finish { finish, stream: Some(stream.clone()), answer }).await
+    }
+
+    /// Says that a stream has ended and holds nothing any more.
+    pub(crate) async fn leave(&self, stream: StreamHandle, attempts: impl IntoIterator<Item = AttemptId>) {
+        let attempts = attempts.into_iter().collect();
+        // a worker that is gone holds nothing
+        let _stopped = self.requests.send(Request::Leave { stream, attempts }).await;
+    }
+
+    /// All open attempts, and the changes from then on.
+    pub(crate) async fn watch(&self) -> Result<(Vec<Running>, broadcast::Receiver<Change>), Refusal> {
+        self.ask(|answer| Request::Watch { answer }).await
+    }
+
+    /// An attempt, and whether it is still open; `None` if it is not known.
+    pub(crate) async fn find(&self, id: &AttemptId) -> Result<Option<(Arc<Summary>, bool)>, Refusal> {
+        if let Some(summary) = self.parts.learned.get(id) {
+            return Ok(Some((summary, false)));
+        }
+        let asked = id.clone();
+        if let Some(running) = self.ask(|answer| Request::Find { id: asked, answer }).await? {
+            return Ok(Some((Arc::new(running.so_far(None)), true)));
+        }
+        let old = store::read_summary(&self.parts.store, id).await;
+        let old = old.map_err(|error| Refusal::Unreadable(error.to_string()))?;
+        Ok(old.map(|summary| (Arc::new(summary), false)))
+    }
+
+    /// The samples of an attempt that are on disk, in order.
+    pub(crate) async fn series(&self, id: &AttemptId) -> Result<Vec<Sample>, StoreError> {
+        let read = store::read_series(&self.parts.store, id).await?;
+        Ok(read.runs.into_iter().flat_map(|run| run.samples).collect())
+    }
+
+    /// Puts a verdict on disk; gives the one that stands, if the same question was answered meanwhile.
+    async fn record(&self, fingerprint: u64, verdict: Verdict) -> Result<Verdict, Refusal> {
+        self.ask(|answer| Request::Record { fingerprint, verdict: Box::new(verdict), answer }).await
+    }
+
+    async fn ask<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Result<T, Refusal>>) -> Request,
+    ) -> Result<T, Refusal> {
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(request(answer)).await.map_err(|_stopped| Refusal::Stopping)?;
+        let result = answered.await.unwrap_or(Err(Refusal::Stopping));
+        if let Err(refusal) = &result {
+            self.parts.metrics.refusals.get_or_create(&Kind::of(refusal.kind())).inc();
+        }
+        result
+    }
+}
+
+impl Running {
+    /// The summary as it would be if the attempt ended now.
+    pub(crate) fn so_far(&self, exit: Option<Exit>) -> Summary {
+        let wall = self.progress.last.map(|last| last.elapsed).unwrap_or_default();
+        Summary::of(&self.attempt, &self.progress, &Totals::default(), wall, exit)
+    }
+}

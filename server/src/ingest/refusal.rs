@@ -1,0 +1,77 @@
+//! Why the ingest refuses something. Whatever is refused has changed nothing.
+
+use std::time::Duration;
+
+use crate::domain::{AttemptId, Fault};
+
+/// Why a request to the ingest was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// A field breaks a rule.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// The stream has not opened the attempt.
+    #[error("attempt {0} is not open on this stream; send hello for it first")]
+    NotOpen(AttemptId),
+    /// A sequence number is missing and was not declared lost.
+    #[error(
+        "attempt {attempt}: number {expected} was expected and {got} came; send from {expected}, or declare the missing numbers as lost"
+    )]
+    Gap {
+        /// The attempt concerned.
+        attempt: AttemptId,
+        /// The number after the last acknowledged one.
+        expected: u64,
+        /// The number that came.
+        got: u64,
+    },
+    /// Another agent writes the attempt, or wrote and closed it.
+    #[error("attempt {0} belongs to another agent; give this run an id of its own")]
+    Held(AttemptId),
+    /// The same agent has opened the attempt on a newer stream.
+    #[error("attempt {0} was taken over by a newer stream of the same agent")]
+    Replaced(AttemptId),
+    /// The attempt has not ended, as far as anybody has said.
+    #[error("attempt {0} is still running; ask again when it has ended, or say how it ended")]
+    Running(AttemptId),
+    /// Too many attempts are open.
+    #[error("{0} attempts are open, which is the bound; come back later")]
+    Full(usize),
+    /// The store refuses to write.
+    #[error("the store cannot write: {0}; nothing that was acknowledged is lost, come back later")]
+    Unwritable(String),
+    /// The store cannot be read.
+    #[error("the store cannot be read: {0}")]
+    Unreadable(String),
+    /// The server is about to stop.
+    #[error("the server is stopping; come back in a moment")]
+    Stopping,
+}
+
+impl Refusal {
+    /// When it is worth trying again; `None` if the same request will be refused again.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Full(_) => Some(Duration::from_secs(30)),
+            Self::Unwritable(_) | Self::Unreadable(_) => Some(Duration::from_secs(5)),
+            Self::Stopping => Some(Duration::from_secs(2)),
+            _ => None,
+        }
+    }
+
+    /// The word for metrics.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Fault(_) => "invalid",
+            Self::NotOpen(_) => "not_open",
+            Self::Gap { .. } => "gap",
+            Self::Held(_) => "held",
+            Self::Replaced(_) => "replaced",
+            Self::Running(_) => "running",
+            Self::Full(_) => "full",
+            Self::Unwritable(_) => "unwritable",
+            Self::Unreadable(_) => "unreadable",
+            Self::Stopping => "stopping",
+        }
+    }
+}

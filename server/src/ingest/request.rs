@@ -1,0 +1,78 @@
+//! What the worker is asked, and what it answers.
+
+use std::sync::Arc;
+
+use tokio::sync::{broadcast, oneshot};
+
+use super::{
+    refusal::Refusal,
+    session::{Append, Finish, StreamHandle},
+};
+use crate::domain::{Attempt, AttemptId, Progress, Verdict};
+
+/// Where an answer goes. Nobody may wait for it any more; then it is dropped.
+pub(super) type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
+
+/// One request to the worker.
+#[derive(Debug)]
+pub(super) enum Request {
+    Open {
+        attempt: Box<Attempt>,
+        stream: StreamHandle,
+        answer: Answer<Opened>,
+    },
+    Append {
+        append: Append,
+        stream: StreamHandle,
+        answer: Answer<u64>,
+    },
+    /// Without a stream: the server itself closes an attempt whose agent is gone.
+    Finish {
+        finish: Finish,
+        stream: Option<StreamHandle>,
+        answer: Answer<u64>,
+    },
+    Leave {
+        stream: StreamHandle,
+        attempts: Vec<AttemptId>,
+    },
+    Record {
+        fingerprint: u64,
+        verdict: Box<Verdict>,
+        answer: Answer<Verdict>,
+    },
+    Watch {
+        answer: Answer<(Vec<Running>, broadcast::Receiver<Change>)>,
+    },
+    Find {
+        id: AttemptId,
+        answer: Answer<Option<Running>>,
+    },
+}
+
+/// Answer to an opening.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Opened {
+    /// Everything up to this number is on disk.
+    pub(crate) acknowledged: u64,
+    /// The attempt is closed already.
+    pub(crate) sealed: bool,
+}
+
+/// An open attempt as it is now.
+#[derive(Debug, Clone)]
+pub(crate) struct Running {
+    /// What its agent announced.
+    pub(crate) attempt: Arc<Attempt>,
+    /// What is known so far.
+    pub(crate) progress: Progress,
+}
+
+/// What watchers are told.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    /// An attempt was opened, or has new samples.
+    Running(Running),
+    /// An attempt has ended.
+    Ended(AttemptId),
+}

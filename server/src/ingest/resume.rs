@@ -1,0 +1,87 @@
+//! What the ingest knows when it starts: finished attempts to learn from, and open ones to go on with.
+
+use std::sync::Arc;
+
+use super::{session::Session, worker::Worker};
+use crate::{
+    domain::{Attempt, Summary},
+    store::{self, StoreError},
+};
+
+/// The newest summaries out of many that come in any order, in bounded memory.
+struct Newest {
+    capacity: usize,
+    kept: Vec<Arc<Summary>>,
+}
+
+impl Newest {
+    fn of(capacity: usize) -> Self {
+        Self { capacity, kept: Vec::new() }
+    }
+
+    fn take(&mut self, summary: Summary) {
+        self.kept.push(Arc::new(summary));
+        // cutting now and then costs less than keeping order all the time
+        if self.kept.len() >= self.capacity.saturating_mul(2) {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        self.kept.sort_by_key(|summary| std::cmp::Reverse(summary.ended_unix_ms()));
+        self.kept.truncate(self.capacity);
+    }
+
+    /// The newest is learnt last, so that it weighs most.
+    fn oldest_first(mut self) -> impl Iterator<Item = Arc<Summary>> {
+        self.cut();
+        self.kept.into_iter().rev()
+    }
+}
+
+impl Worker {
+    /// Reads the finished attempts into the history and takes the open ones up where the disk says they are.
+    ///
+    /// # Errors
+    /// The store cannot be read. A single damaged record is logged and skipped.
+    pub(crate) async fn resume(&mut self) -> Result<(), StoreError> {
+        let mut newest = Newest::of(self.parts.learned.capacity());
+        let loaded = store::load_summaries(&self.parts.store, |summary| newest.take(summary)).await?;
+        for summary in newest.oldest_first() {
+            let known = self.parts.learned.learn(summary);
+            self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
+        }
+        let swept = store::sweep(&self.parts.store).await;
+        if let Err(error) = swept {
+            tracing::warn!(%error, "could not remove what a crash left behind; it is harmless and tried again");
+        }
+        let open = store::open_attempts(&self.parts.store).await?;
+        tracing::info!(
+            finished = loaded.records,
+            damaged = loaded.damaged,
+            open = open.len(),
+            "history read"
+        );
+        for attempt in open {
+            let session = self.take_up(attempt).await?;
+            self.sessions.insert(session.attempt.id.clone(), session);
+        }
+        self.parts.metrics.open_attempts.set(i64::try_from(self.sessions.len()).unwrap_or(i64::MAX));
+        Ok(())
+    }
+
+    async fn take_up(&self, attempt: Attempt) -> Result<Session, StoreError> {
+        let series = store::read_series(&self.parts.store, &attempt.id).await?;
+        let mut session = Session::new(Arc::new(attempt), self.parts.clock.now_unix_ms());
+        session.acknowledged = series.extent.last_sequence;
+        session.lost = series.extent.lost;
+        for sample in series.runs.into_iter().flat_map(|run| run.samples) {
+            session.loose += 1;
+            if let Err(fault) = session.progress.add(&sample) {
+                // the samples were checked before they were stored: only a damaged record can bring this about
+                tracing::warn!(attempt = %session.attempt.id, %fault, "a stored sample is out of order");
+            }
+        }
+        Ok(session)
+    }
+}

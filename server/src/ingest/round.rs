@@ -1,0 +1,60 @@
+//! What the worker has checked and not yet committed: one batch for the store, the attempts as they will be, and the answers
+//! that go out when it is on disk. If the commit fails, all of it is dropped, and nothing has changed.
+
+use std::collections::HashMap;
+
+use super::{refusal::Refusal, request::Answer, request::Opened, session::Session};
+use crate::{
+    domain::{AttemptId, Verdict},
+    store::{BATCH_BYTES, BATCH_OPERATIONS, Batch},
+};
+
+/// Room that one more request may need: a batch of the wire as fragments, or the parts of one record.
+const RESERVE_OPERATIONS: usize = 64;
+const RESERVE_BYTES: usize = 192 * 1024;
+
+/// What waits for one commit.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    pub(super) batch: Batch,
+    pub(super) staged: HashMap<AttemptId, Session>,
+    pub(super) promises: Vec<Promise>,
+    pub(super) samples: u64,
+    pub(super) lost: u64,
+}
+
+/// An answer that may be given when the commit is on disk.
+#[derive(Debug)]
+pub(super) enum Promise {
+    Opened(Answer<Opened>, Opened),
+    Acknowledged(Answer<u64>, u64),
+    Recorded(Answer<Verdict>, Box<Verdict>),
+}
+
+impl Round {
+    /// Another request might not fit.
+    pub(super) fn is_full(&self) -> bool {
+        self.batch.operations() + RESERVE_OPERATIONS > BATCH_OPERATIONS
+            || self.batch.bytes() + RESERVE_BYTES > BATCH_BYTES
+    }
+}
+
+impl Promise {
+    /// Gives the answer. Whoever asked may be gone: then nobody is told, which is what they wanted.
+    pub(super) fn keep(self) {
+        match self {
+            Self::Opened(answer, opened) => drop(answer.send(Ok(opened))),
+            Self::Acknowledged(answer, number) => drop(answer.send(Ok(number))),
+            Self::Recorded(answer, verdict) => drop(answer.send(Ok(*verdict))),
+        }
+    }
+
+    /// Says why the answer cannot be given.
+    pub(super) fn break_with(self, refusal: Refusal) {
+        match self {
+            Self::Opened(answer, _) => drop(answer.send(Err(refusal))),
+            Self::Acknowledged(answer, _) => drop(answer.send(Err(refusal))),
+            Self::Recorded(answer, _) => drop(answer.send(Err(refusal))),
+        }
+    }
+}

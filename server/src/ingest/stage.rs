@@ -1,0 +1,158 @@
+//! What the worker does with a request before the commit: check it against the attempt as it will be, add its writes to the
+//! round, and promise the answer.
+
+use std::{fmt::Display, sync::Arc};
+
+use super::{
+    refusal::Refusal,
+    request::{Answer, Opened},
+    round::{Promise, Round},
+    session::{Append, Session, StreamHandle},
+    worker::Worker,
+};
+use crate::{
+    domain::{Attempt, AttemptId, Summary, Verdict},
+    store::{self, StoreError},
+};
+
+impl Worker {
+    /// The attempt as it will be when the round is on disk.
+    fn latest(&self, round: &Round, id: &AttemptId) -> Option<Session> {
+        round.staged.get(id).or_else(|| self.sessions.get(id)).cloned()
+    }
+
+    /// Opens an attempt, or hands it to a newer stream of its agent.
+    pub(super) async fn stage_open(
+        &mut self,
+        round: &mut Round,
+        attempt: Attempt,
+        stream: &StreamHandle,
+        answer: Answer<Opened>,
+    ) {
+        let result = match self.latest(round, &attempt.id) {
+            Some(session) => Ok(Some(session)),
+            None => self.first_opening(round, &attempt).await,
+        };
+        let result = match result {
+            Ok(Some(mut session)) => session.take(&attempt, stream).map(|()| Some(session)),
+            other => other,
+        };
+        match result {
+            Ok(Some(mut session)) => {
+                session.heard_unix_ms = self.parts.clock.now_unix_ms();
+                let opened = Opened { acknowledged: session.acknowledged, sealed: false };
+                round.staged.insert(attempt.id, session);
+                round.promises.push(Promise::Opened(answer, opened));
+            }
+            Ok(None) => drop(answer.send(Ok(Opened { acknowledged: 0, sealed: true }))),
+            Err(refusal) => drop(answer.send(Err(refusal))),
+        }
+    }
+
+    /// A session for an attempt that is not open; `None` if it is sealed already.
+    async fn first_opening(
+        &mut self,
+        round: &mut Round,
+        attempt: &Attempt,
+    ) -> Result<Option<Session>, Refusal> {
+        if let Some(sealed) = self.sealed(&attempt.id).await? {
+            // the same start is the same run, whose agent has not seen the end of the delivery
+            let same_run = sealed.started_unix_ms == attempt.started_unix_ms;
+            return if same_run { Ok(None) } else { Err(Refusal::Held(attempt.id.clone())) };
+        }
+        let open = self.sessions.len() + round.staged.len();
+        if open >= self.parts.open_attempts {
+            return Err(Refusal::Full(self.parts.open_attempts));
+        }
+        store::put_attempt(&mut round.batch, attempt).map_err(unwritable)?;
+        Ok(Some(Session::new(Arc::new(attempt.clone()), self.parts.clock.now_unix_ms())))
+    }
+
+    async fn sealed(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
+        if let Some(summary) = self.parts.learned.get(id) {
+            return Ok(Some(summary));
+        }
+        let summary = store::read_summary(&self.parts.store, id).await.map_err(|error| unreadable(&error))?;
+        Ok(summary.map(Arc::new))
+    }
+
+    /// Takes samples in.
+    pub(super) fn stage_append(
+        &self,
+        round: &mut Round,
+        append: Append,
+        stream: &StreamHandle,
+        answer: Answer<u64>,
+    ) {
+        let id = append.attempt.clone();
+        let accepted =
+            self.latest(round, &id).ok_or_else(|| Refusal::NotOpen(id.clone())).and_then(|mut session| {
+                session.check_holder(stream)?;
+                let repeated = append.samples.len() as u64;
+                match session.accept(append)? {
+                    Some(new) => {
+                        store::append_fragment(
+                            &mut round.batch,
+                            &id,
+                            new.first_sequence,
+                            new.lost,
+                            &new.samples,
+                        )
+                        .map_err(unwritable)?;
+                        round.samples += new.samples.len() as u64;
+                        round.lost += new.lost;
+                    }
+                    None => drop(self.parts.metrics.samples_repeated.inc_by(repeated)),
+                }
+                session.heard_unix_ms = self.parts.clock.now_unix_ms();
+                Ok(session)
+            });
+        match accepted {
+            Ok(session) => {
+                round.promises.push(Promise::Acknowledged(answer, session.acknowledged));
+                round.staged.insert(id, session);
+            }
+            Err(refusal) => drop(answer.send(Err(refusal))),
+        }
+    }
+
+    /// Keeps a verdict, unless the same question has one.
+    pub(super) async fn stage_verdict(
+        &mut self,
+        round: &mut Round,
+        fingerprint: u64,
+        verdict: &Verdict,
+        answer: Answer<Verdict>,
+    ) {
+        // the same question may have been asked twice at once: the first answer stands
+        if round.promises.iter().any(|promise| matches!(promise, Promise::Recorded(..))) {
+            self.commit(round).await;
+        }
+        match store::read_verdict(&self.parts.store, &verdict.attempt, fingerprint).await {
+            Ok(Some(first)) => drop(answer.send(Ok(first))),
+            Ok(None) => match store::put_verdict(&mut round.batch, fingerprint, verdict) {
+                Ok(()) => round.promises.push(Promise::Recorded(answer, Box::new(verdict.clone()))),
+                Err(error) => drop(answer.send(Err(unwritable(error)))),
+            },
+            Err(error) => drop(answer.send(Err(unreadable(&error)))),
+        }
+    }
+
+    /// Takes attempts from a stream that has ended.
+    pub(super) fn release(&mut self, round: &mut Round, stream: &StreamHandle, attempts: &[AttemptId]) {
+        for id in attempts {
+            // staged in this round: the commit will bring it over
+            for session in round.staged.get_mut(id).into_iter().chain(self.sessions.get_mut(id)) {
+                session.holder.take_if(|holder| holder == stream);
+            }
+        }
+    }
+}
+
+pub(super) fn unwritable(error: impl Display) -> Refusal {
+    Refusal::Unwritable(error.to_string())
+}
+
+fn unreadable(error: &StoreError) -> Refusal {
+    Refusal::Unreadable(error.to_string())
+}

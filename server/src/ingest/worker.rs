@@ -1,0 +1,126 @@
+//! The task that owns the open attempts and is the only one that writes to the store.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use tokio::sync::{broadcast, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Parts,
+    refusal::Refusal,
+    request::{Change, Request, Running},
+    round::{Promise, Round},
+    session::Session,
+};
+use crate::domain::AttemptId;
+
+/// Requests taken at once: what one sync can cover without making the first one wait for long.
+const GATHER: usize = 256;
+
+/// How often silent attempts are looked for.
+const SWEEP: Duration = Duration::from_mins(1);
+
+/// The owner of the open attempts.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(super) parts: Parts,
+    queue: mpsc::Receiver<Request>,
+    pub(super) sessions: HashMap<AttemptId, Session>,
+    pub(super) changes: broadcast::Sender<Change>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        parts: Parts,
+        queue: mpsc::Receiver<Request>,
+        changes: broadcast::Sender<Change>,
+    ) -> Self {
+        Self { parts, queue, sessions: HashMap::new(), changes }
+    }
+
+    /// Works until `stop`, then answers what is queued, and ends.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let mut sweep = tokio::time::interval(SWEEP);
+        let mut requests = Vec::with_capacity(GATHER);
+        loop {
+            tokio::select! {
+                taken = self.queue.recv_many(&mut requests, GATHER) => {
+                    if taken == 0 {
+                        return;
+                    }
+                    self.parts.metrics.queue.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
+                    self.work(requests.drain(..)).await;
+                }
+                _ = sweep.tick() => self.close_abandoned().await,
+                () = stop.cancelled(), if !self.queue.is_closed() => self.queue.close(),
+            }
+        }
+    }
+
+    async fn work(&mut self, requests: impl Iterator<Item = Request>) {
+        let mut round = Round::default();
+        let mut finishing = Vec::new();
+        for request in requests {
+            match request {
+                // needs the samples of this round on disk
+                Request::Finish { finish, stream, answer } => finishing.push((finish, stream, answer)),
+                Request::Open { attempt, stream, answer } => {
+                    self.stage_open(&mut round, *attempt, &stream, answer).await;
+                }
+                Request::Append { append, stream, answer } => {
+                    self.stage_append(&mut round, append, &stream, answer);
+                }
+                Request::Record { fingerprint, verdict, answer } => {
+                    self.stage_verdict(&mut round, fingerprint, &verdict, answer).await;
+                }
+                Request::Leave { stream, attempts } => self.release(&mut round, &stream, &attempts),
+                Request::Watch { answer } => {
+                    let running = self.sessions.values().map(running).collect();
+                    drop(answer.send(Ok((running, self.changes.subscribe()))));
+                }
+                Request::Find { id, answer } => drop(answer.send(Ok(self.sessions.get(&id).map(running)))),
+            }
+            if round.is_full() {
+                self.commit(&mut round).await;
+            }
+        }
+        self.commit(&mut round).await;
+        for (finish, stream, answer) in finishing {
+            let result = self.seal(finish, stream.as_ref()).await;
+            drop(answer.send(result));
+        }
+        self.parts.metrics.open_attempts.set(i64::try_from(self.sessions.len()).unwrap_or(i64::MAX));
+    }
+
+    pub(super) async fn commit(&mut self, round: &mut Round) {
+        let round = std::mem::take(round);
+        if !round.batch.is_empty() {
+            let began = tokio::time::Instant::now();
+            let committed = self.parts.store.commit(round.batch).await;
+            self.parts.metrics.commit_seconds.observe(began.elapsed().as_secs_f64());
+            if let Err(error) = committed {
+                tracing::error!(%error, promises = round.promises.len(), "commit failed, nothing is acknowledged");
+                let refusal = Refusal::Unwritable(error.to_string());
+                round.promises.into_iter().for_each(|promise| promise.break_with(refusal.clone()));
+                return;
+            }
+        }
+        self.parts.metrics.samples.inc_by(round.samples);
+        self.parts.metrics.samples_lost.inc_by(round.lost);
+        let changed: Vec<AttemptId> = round.staged.keys().cloned().collect();
+        self.sessions.extend(round.staged);
+        round.promises.into_iter().for_each(Promise::keep);
+        for id in changed {
+            if self.changes.receiver_count() > 0
+                && let Some(session) = self.sessions.get(&id)
+            {
+                drop(self.changes.send(Change::Running(running(session))));
+            }
+            self.roll(&id).await;
+        }
+    }
+}
+
+pub(super) fn running(session: &Session) -> Running {
+    Running { attempt: Arc::clone(&session.attempt), progress: session.progress.clone() }
+}

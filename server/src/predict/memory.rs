@@ -1,0 +1,113 @@
+//! Memory: two questions with two prices.
+//!
+//! The **request** is for packing. It is the size of least expected cost: what is held for nothing while it is enough,
+//! against one price for each build that goes over it. The price is the same for every build, in GiB x h: so small
+//! builds buy safety cheaply, and only large and long ones gamble.
+//!
+//! The **limit** is for killing. It is the smallest size that all but a stated share of the expected attempts stay below,
+//! and a margin for hot file pages: a build that gets only its need starves, because the compiler's own text has
+//! no room (measured: need 281 MB, healthy at a limit of 320 MB, starved at 280 MB).
+
+use super::{Settings, pool::Pool, spread::Spread};
+use crate::domain::{Basis, Bytes, Millis, Quantity, Rung, Summary};
+
+/// Factor above the need that leaves room for hot file pages: 320 MB against 281 MB was healthy.
+const PAGES_FACTOR: f64 = 1.15;
+/// Least room for hot file pages: a compiler and its headers, whatever the need.
+const PAGES_LEAST: Bytes = Bytes(64 << 20);
+
+/// A limit that leaves room for hot file pages above `need`.
+fn with_pages(need: Bytes) -> Bytes {
+    let least = Bytes(need.0.saturating_add(PAGES_LEAST.0));
+    Bytes::from_f64(need.as_f64() * PAGES_FACTOR).max(least)
+}
+
+/// What an attempt that memory stopped proves to be too little: the limit if it was near it, else what was seen of it.
+///
+/// Readings miss the last burst before a kill, so the limit is the better bound. But far below the limit somebody else's
+/// memory was short, and the limit says nothing about this build.
+pub(crate) fn stopped_at(summary: &Summary) -> Bytes {
+    let near = |limit: &Bytes| summary.need_peak.0 >= limit.0 / 2;
+    summary.need_peak.max(summary.resources.memory_limit.filter(near).unwrap_or_default())
+}
+
+/// Request and limit.
+#[derive(Debug)]
+pub(super) struct Sizes {
+    pub(super) request: Quantity,
+    pub(super) limit: Quantity,
+    /// How far the middle 80 % of the expected needs lie apart, in medians.
+    pub(super) width: f64,
+}
+
+/// Sizes for builds that take `wall` on average.
+pub(super) fn size(pool: &Pool<'_>, settings: &Settings, wall: Millis) -> Sizes {
+    let rung = pool.main_rung();
+    // the limit holds the margin already
+    let defaults = [settings.memory_request.as_f64(), settings.memory_limit.as_f64() / PAGES_FACTOR];
+    let plain = Spread::blend(pool, |used| Some(used.need), defaults);
+    let spread = plain.smoothed();
+    let ceiling = settings.failure_ceiling.clamp(0.0, 0.5);
+    let enough = spread.quantile(1.0 - ceiling);
+    let need = Bytes::from_f64(enough.value);
+    let roomy = with_pages(need);
+    let margin = roomy.as_f64() / need.as_f64().max(1.0);
+    let limit = quantity(settings, rung, spread.attempts, (roomy, enough.share, margin));
+
+    let hold = wall.hours() / Bytes::GIB.as_f64();
+    let cheap = spread.cheapest(hold, settings.failure_price.max(0.0));
+    // a small build could buy safety without end; what the limit takes for enough is enough
+    let cheap = if cheap.value > enough.value { enough } else { cheap };
+    let mut request =
+        quantity(settings, rung, spread.attempts, (Bytes::from_f64(cheap.value), cheap.share, 1.0));
+    if request.value > limit.value {
+        request.value = limit.value;
+        "the limit".clone_into(&mut request.basis.bound);
+    }
+    let width = (plain.quantile(0.9).value - plain.quantile(0.1).value) / plain.quantile(0.5).value.max(1.0);
+    Sizes { request, limit, width }
+}
+
+/// Sizes for a key of which nothing is known.
+pub(super) fn default_sizes(settings: &Settings) -> Sizes {
+    let limit = quantity(settings, Rung::Default, 0, (settings.memory_limit, 0.0, 1.0));
+    let asked = settings.memory_request.min(Bytes(limit.value));
+    let mut request = quantity(settings, Rung::Default, 0, (asked, 0.0, 1.0));
+    request.value = request.value.min(limit.value);
+    Sizes { request, limit, width: 0.0 }
+}
+
+fn quantity(
+    settings: &Settings,
+    rung: Rung,
+    attempts: u32,
+    (size, quantile, margin): (Bytes, f64, f64),
+) -> Quantity {
+    let (size, mut bound) = settings.bound_memory(size.ceil_mib());
+    if bound.is_empty() && rung == Rung::Default {
+        "default".clone_into(&mut bound);
+    }
+    Quantity { value: size.0.max(1), basis: Basis { rung, attempts, quantile, margin, bound } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Resources, test_summary};
+
+    #[test]
+    fn an_attempt_stopped_near_its_limit_proves_the_limit_too_little_and_one_far_below_does_not() {
+        let at = |need, limit| {
+            let resources = Resources { memory_limit: Some(Bytes(limit)), ..Resources::default() };
+            stopped_at(&Summary { need_peak: Bytes(need), resources, ..test_summary("1", "zlib", "1", 1) })
+        };
+        assert_eq!(at(193, 200), Bytes(200), "the last burst is between two readings");
+        assert_eq!(at(100, 64_000), Bytes(100), "the node was out of memory, not the build's limit");
+    }
+
+    #[test]
+    fn a_limit_leaves_room_for_hot_file_pages() {
+        assert!(with_pages(Bytes(281_000_000)) > Bytes(320_000_000), "healthy at 320 MB, starved at 280 MB");
+        assert_eq!(with_pages(Bytes(0)), PAGES_LEAST);
+    }
+}

@@ -1,0 +1,93 @@
+//! CPU and wall time, from the attempts that succeeded: one that was stopped tells how long it was left alone.
+
+use super::{
+    Settings,
+    pool::Pool,
+    spread::{Cover, Spread},
+};
+use crate::domain::{Basis, Cores, Millis, Quantity, Rung};
+
+/// CPU request: half of the attempts use less on average. CPU is shared out when it is short, so the middle is enough.
+const CPU_REQUEST: f64 = 0.5;
+/// CPU limit: peaks of all but one attempt in twenty.
+const CPU_LIMIT: f64 = 0.95;
+
+/// CPU to request and CPU limit, in thousandths of a core.
+pub(super) fn cpu(pool: &Pool<'_>, settings: &Settings) -> [Quantity; 2] {
+    let defaults = [settings.cpu_request.0, settings.cpu_limit.0].map(|cores| cores * 1000.0);
+    let [request, limit] = defaults;
+    if pool.used.is_empty() {
+        let whole = |value| (Cover { value, share: 0.0 }, 0);
+        return bounded(pool, settings, whole(request), whole(limit.max(request)));
+    }
+    let mean = Spread::blend(
+        pool,
+        |used| used.succeeded().then(|| used.summary.cpu.cores_over(used.summary.wall).0 * 1000.0),
+        [request, request],
+    );
+    let peak = Spread::blend(
+        pool,
+        |used| used.succeeded().then_some(used.summary.cpu_peak.0 * 1000.0),
+        [limit, limit],
+    );
+    let request = (mean.quantile(CPU_REQUEST), mean.attempts);
+    bounded(pool, settings, request, (peak.quantile(CPU_LIMIT), peak.attempts))
+}
+
+fn bounded(
+    pool: &Pool<'_>,
+    settings: &Settings,
+    request: (Cover, u32),
+    limit: (Cover, u32),
+) -> [Quantity; 2] {
+    let quantity = |(cover, attempts): (Cover, u32)| {
+        let (cores, mut bound) = settings.bound_cpu(Cores(cover.value / 1000.0));
+        let rung = if attempts == 0 { Rung::Default } else { pool.main_rung() };
+        if bound.is_empty() && attempts == 0 {
+            "default".clone_into(&mut bound);
+        }
+        let value = Millis::from_f64((cores.0 * 1000.0).ceil()).0.max(1);
+        Quantity { value, basis: Basis { rung, attempts, quantile: cover.share, margin: 1.0, bound } }
+    };
+    let (request, mut limit) = (quantity(request), quantity(limit));
+    if limit.value < request.value {
+        limit.value = request.value;
+        "the request".clone_into(&mut limit.basis.bound);
+    }
+    [request, limit]
+}
+
+/// Wall time: half of the attempts, 95 % of the attempts, and the mean that memory is held for.
+#[derive(Debug)]
+pub(super) struct Wall {
+    pub(super) half: Quantity,
+    pub(super) most: Quantity,
+    pub(super) mean: Millis,
+}
+
+pub(super) fn wall(pool: &Pool<'_>, settings: &Settings) -> Wall {
+    let (half, most) = (settings.wall_p50.as_f64(), settings.wall_p95.as_f64());
+    let spread = Spread::blend(
+        pool,
+        |used| used.succeeded().then_some(used.summary.wall.as_f64()),
+        // the mean of half as long and half as long as most are
+        [half, f64::midpoint(half, most)],
+    );
+    let quantity = |cover: Cover| {
+        let known = spread.attempts > 0;
+        let rung = if known { pool.main_rung() } else { Rung::Default };
+        let bound = if known { String::new() } else { "default".to_owned() };
+        let basis = Basis { rung, attempts: spread.attempts, quantile: cover.share, margin: 1.0, bound };
+        Quantity { value: Millis::from_f64(cover.value).0.max(1), basis }
+    };
+    if spread.attempts == 0 {
+        let whole = |value| quantity(Cover { value, share: 0.0 });
+        return Wall {
+            half: whole(half),
+            most: whole(most.max(half)),
+            mean: Millis::from_f64(f64::midpoint(half, most)),
+        };
+    }
+    let mean = Millis::from_f64(spread.mean());
+    Wall { half: quantity(spread.quantile(0.5)), most: quantity(spread.quantile(0.95)), mean }
+}

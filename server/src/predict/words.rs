@@ -1,0 +1,80 @@
+//! The reasons, in words, and how far a prediction can be trusted.
+
+use std::fmt::Write as _;
+
+use super::{Settings, memory::Sizes, pool::Pool};
+use crate::domain::{Bytes, Key, Rung};
+
+/// What a share on a rung is worth: exactly this key is worth all of it, the fleet little.
+fn worth(rung: Rung) -> f64 {
+    match rung {
+        Rung::Exact => 1.0,
+        Rung::NoVersion => 0.85,
+        Rung::NoCompiler => 0.7,
+        Rung::Package => 0.5,
+        Rung::BuildSystem => 0.2,
+        Rung::Fleet => 0.1,
+        Rung::Default => 0.0,
+    }
+}
+
+/// Sum of share times worth over the rungs, less the more the expected needs differ: at a spread of one median, half.
+pub(super) fn confidence(pool: &Pool<'_>, width: f64) -> f64 {
+    let known: f64 = pool.shares.iter().map(|(rung, share)| share * worth(*rung)).sum();
+    (known / (1.0 + width.max(0.0))).clamp(0.0, 1.0)
+}
+
+/// One sentence for a CI engineer.
+pub(super) fn reason(
+    pool: &Pool<'_>,
+    key: &Key,
+    settings: &Settings,
+    sizes: &Sizes,
+    jobs: (u64, f64),
+) -> String {
+    let mut text = who(pool, key);
+    let (jobs, slope) = jobs;
+    if pool.used.is_empty() {
+        return text;
+    }
+    let _written = write!(text, " at -j{jobs}");
+    if slope > 0.0 {
+        let _written = write!(text, " (each job counts {})", Bytes::from_f64(slope));
+    }
+    let covered = (1.0 - settings.failure_ceiling.clamp(0.0, 0.5)) * 100.0;
+    let pages = (sizes.limit.basis.margin - 1.0) * 100.0;
+    let _written =
+        write!(text, "; limit covers {covered:.0} % of what is expected, plus {pages:.0} % for file pages");
+    let stopped = pool.used.iter().filter(|used| used.summary.censored).count();
+    if stopped > 0 {
+        let _written = write!(text, "; {stopped} stopped by memory count as more than they had");
+    }
+    if !sizes.limit.basis.bound.is_empty() {
+        let _written = write!(text, "; held by the {}", sizes.limit.basis.bound);
+    }
+    text
+}
+
+/// Who said what: the attempts of the rung that weighs most.
+fn who(pool: &Pool<'_>, key: &Key) -> String {
+    let rung = pool.main_rung();
+    if rung == Rung::Default {
+        return format!("nothing is known about {} yet, so this is the configured default", key.describe());
+    }
+    let here = || pool.used.iter().filter(|used| used.rung == rung);
+    let mut needs: Vec<u64> =
+        here().filter(|used| !used.summary.censored).map(|used| Bytes::from_f64(used.need).0).collect();
+    needs.sort_unstable();
+    let count = here().count();
+    let attempts = if count == 1 { "attempt" } else { "attempts" };
+    let first = format!("{count} {attempts} of {}", rung.describe());
+    let (Some(least), Some(most), Some(median)) = (needs.first(), needs.last(), needs.get(needs.len() / 2))
+    else {
+        return format!("{first} did not fit");
+    };
+    let (least, most, median) = (Bytes(*least).to_string(), Bytes(*most).to_string(), Bytes(*median));
+    if least == most {
+        return format!("{first} needed {least}");
+    }
+    format!("{first} needed {least} to {most} (median {median})")
+}

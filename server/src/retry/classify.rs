@@ -1,0 +1,130 @@
+//! Why an attempt failed: clues in the order of what they are worth, and the first that names a cause decides.
+//!
+//! Kernel counters > reasons of container and pod > starvation > exit code and signal > reason of the CI system > log.
+//! A clue that is `weak` (a signal that many things send, a line that only says "failed") decides if no other does.
+//! What agrees with the decision and what argues against it is listed with it.
+
+use super::{clues, rules};
+use crate::domain::{Cause, Evidence, EvidenceLine, EvidenceSource, Exit, Outcome, Summary};
+
+/// Why an attempt failed, and what says so.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The cause; `None` if it did not fail.
+    pub cause: Option<Cause>,
+    /// 0 to 1.
+    pub confidence: f64,
+    /// Where the clue that decided comes from; `None` if nothing did.
+    pub decided_by: Option<EvidenceSource>,
+    /// What was seen, strongest first.
+    pub lines: Vec<EvidenceLine>,
+}
+
+/// One observation.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Clue {
+    pub(super) source: EvidenceSource,
+    /// What it points to; `None` if it only speaks against something.
+    pub(super) cause: Option<Cause>,
+    pub(super) confidence: f64,
+    pub(super) weak: bool,
+    pub(super) against: Option<Cause>,
+    pub(super) text: String,
+}
+
+/// What one more clue that agrees adds, and one that does not takes away.
+const EACH_CLUE: f64 = 0.05;
+/// Confidence when nothing names a cause.
+const NOTHING: f64 = 0.2;
+
+/// Why the attempt failed.
+pub fn classify(evidence: &Evidence) -> Finding {
+    let measured = evidence.measured.as_deref();
+    let exit = evidence.exit.or_else(|| measured.and_then(|summary| summary.exit));
+    if succeeded(exit, measured) {
+        return not_failed(measured);
+    }
+    let hits = rules::read(&evidence.log_tail);
+    let kills = measured.and_then(|summary| summary.oom_kill);
+    let mut found = Vec::new();
+    if let Some(summary) = measured {
+        found.extend(clues::kernel(summary));
+    }
+    found.extend(clues::container(&evidence.container_reason));
+    found.extend(clues::pod(&evidence.pod_reason));
+    found.extend(measured.and_then(clues::starved));
+    found.extend(exit.and_then(|exit| clues::exit(exit, kills)));
+    found.extend(clues::ci(&evidence.failure_reason, &hits));
+    found.extend(clues::log(&hits, kills));
+    decide(&found)
+}
+
+/// Why an attempt failed, by its counters and its exit alone: what can be said when it is sealed.
+pub fn cause_of(summary: &Summary) -> Option<Cause> {
+    if succeeded(summary.exit, Some(summary)) {
+        return None;
+    }
+    let mut found: Vec<Clue> = clues::kernel(summary).into_iter().collect();
+    found.extend(clues::starved(summary));
+    found.extend(summary.exit.and_then(|exit| clues::exit(exit, summary.oom_kill)));
+    decide(&found).cause
+}
+
+/// Whether the need of an attempt that failed for `cause` is only a lower bound.
+pub fn is_censored(summary: &Summary, cause: Option<Cause>) -> bool {
+    summary.outcome != Outcome::Succeeded && cause.is_some_and(Cause::is_memory)
+}
+
+fn succeeded(exit: Option<Exit>, measured: Option<&Summary>) -> bool {
+    match exit {
+        Some(exit) => exit == Exit::Code(0),
+        None => measured.is_some_and(|summary| summary.outcome == Outcome::Succeeded),
+    }
+}
+
+fn not_failed(measured: Option<&Summary>) -> Finding {
+    let kills = measured.and_then(|summary| summary.oom_kill).filter(|kills| *kills > 0);
+    let lines = kills.map(|kills| EvidenceLine {
+        source: EvidenceSource::Kernel,
+        text: format!("oom_kill {kills}, but the build succeeded"),
+        supports: false,
+    });
+    Finding {
+        cause: None,
+        confidence: 1.0,
+        decided_by: Some(EvidenceSource::Exit),
+        lines: lines.into_iter().collect(),
+    }
+}
+
+fn decide(found: &[Clue]) -> Finding {
+    let named = || found.iter().filter(|clue| clue.cause.is_some());
+    let winner = named().find(|clue| !clue.weak).or_else(|| named().next()).cloned();
+    let cause = winner.as_ref().and_then(|clue| clue.cause).unwrap_or(Cause::Unknown);
+    let supports = |clue: &Clue| match clue.against {
+        Some(against) => against != cause,
+        None => clue.cause == Some(cause),
+    };
+    let mut confidence = winner.as_ref().map_or(NOTHING, |clue| clue.confidence);
+    for clue in found.iter().filter(|clue| Some(*clue) != winner.as_ref() && !clue.weak) {
+        confidence += if supports(clue) { EACH_CLUE } else { -EACH_CLUE };
+    }
+    // lines of a log are one witness, however many: they never lift a candidate of memory to proof
+    let most = if winner.as_ref().is_some_and(|clue| clue.source == EvidenceSource::Log) && cause.is_memory()
+    {
+        0.4
+    } else {
+        0.99
+    };
+    let lines = found.iter().map(|clue| EvidenceLine {
+        source: clue.source,
+        text: clue.text.clone(),
+        supports: supports(clue),
+    });
+    Finding {
+        cause: Some(cause),
+        confidence: confidence.clamp(0.05, most),
+        decided_by: winner.as_ref().map(|clue| clue.source),
+        lines: lines.collect(),
+    }
+}

@@ -1,0 +1,114 @@
+//! The next allocation: what the attempt had, and only the dimension that was short grows.
+
+use super::Policy;
+use crate::{
+    domain::{Bytes, Cores, Evidence, Millis, Prediction, Quantity, Summary},
+    predict::{Settings, stopped_at},
+};
+
+/// Confidence from which a prediction speaks for this build, and not for the default or the fleet.
+const HISTORY_SAYS: f64 = 0.3;
+
+/// What to ask for if the next attempt is like the one that ended; what is not known of it is predicted.
+pub(super) fn as_it_was(
+    predicted: &Prediction,
+    measured: Option<&Summary>,
+    settings: &Settings,
+) -> Prediction {
+    let mut next = predicted.clone();
+    let Some(had) = measured.map(|summary| summary.resources) else { return next };
+    let memory = |quantity: &mut Quantity, size: Option<Bytes>| {
+        if let Some(size) = size {
+            let (size, bound) = settings.bound_memory(size);
+            keep(quantity, size.0, bound);
+        }
+    };
+    memory(&mut next.memory_limit, had.memory_limit);
+    memory(&mut next.memory_request, had.memory_asked());
+    let cpu = |quantity: &mut Quantity, size: Option<Cores>| {
+        if let Some(size) = size {
+            // a count of millicores: the type only lends its conversion
+            keep(quantity, Millis::from_f64(size.0 * 1000.0).0.max(1), String::new());
+        }
+    };
+    cpu(&mut next.cpu_request, had.cpu_request);
+    cpu(&mut next.cpu_limit, had.cpu_limit);
+    order(&mut next);
+    next
+}
+
+fn keep(quantity: &mut Quantity, value: u64, bound: String) {
+    quantity.value = value;
+    quantity.basis.quantile = 0.0;
+    quantity.basis.margin = 1.0;
+    quantity.basis.bound = if bound.is_empty() { "as the last attempt had".to_owned() } else { bound };
+}
+
+fn order(next: &mut Prediction) {
+    // what was asked for before is kept; the side that was only predicted gives way
+    next.memory_limit.value = next.memory_limit.value.max(next.memory_request.value);
+    next.cpu_limit.value = next.cpu_limit.value.max(next.cpu_request.value);
+}
+
+/// The largest memory that the attempt is known to have had or used.
+pub(super) fn memory_had(predicted: &Prediction, measured: Option<&Summary>) -> Bytes {
+    let known =
+        measured.map(|summary| summary.resources.memory_limit.unwrap_or_default().max(stopped_at(summary)));
+    known.filter(|size| size.0 > 0).unwrap_or(Bytes(predicted.memory_limit.value))
+}
+
+/// Memory for an attempt that had too little: a real step above where it was stopped, or what the history says if that is
+/// more. Never above the cap.
+pub(super) fn grow_memory(
+    next: &mut Prediction,
+    predicted: &Prediction,
+    evidence: &Evidence,
+    policies: (&Settings, &Policy),
+) {
+    let (settings, policy) = policies;
+    let measured = evidence.measured.as_deref();
+    let stopped =
+        measured.map(stopped_at).filter(|size| size.0 > 0).unwrap_or_else(|| memory_had(predicted, measured));
+    let least = Bytes(stopped.0.saturating_add(policy.grow_least.0));
+    let factor = if policy.grow_factor.is_finite() { policy.grow_factor.max(1.0) } else { 1.0 };
+    let grown = Bytes::from_f64(stopped.as_f64() * factor).max(least).ceil_mib();
+    let from_history = |quantity: &Quantity| predicted.confidence >= HISTORY_SAYS && quantity.value > grown.0;
+    for (quantity, predicted) in [
+        (&mut next.memory_limit, &predicted.memory_limit),
+        (&mut next.memory_request, &predicted.memory_request),
+    ] {
+        if from_history(predicted) {
+            *quantity = predicted.clone();
+            continue;
+        }
+        let (size, bound) = settings.bound_memory(grown);
+        keep(quantity, size.0, bound);
+        quantity.basis.margin = size.as_f64() / stopped.as_f64().max(1.0);
+        if quantity.basis.bound.starts_with("as the") {
+            quantity.basis.bound = format!("above {stopped}, where it was stopped");
+        }
+    }
+    order(next);
+}
+
+/// More time for an attempt that used all of its own.
+pub(super) fn grow_time(next: &mut Prediction, measured: Option<&Summary>, policy: &Policy) {
+    let Some(wall) = measured.map(|summary| summary.wall).filter(|wall| wall.0 > 0) else { return };
+    let factor = if policy.grow_factor.is_finite() { policy.grow_factor.max(1.0) } else { 1.0 };
+    let longer = Millis::from_f64(wall.as_f64() * factor);
+    for (quantity, time) in [(&mut next.wall_p50, wall), (&mut next.wall_p95, longer)] {
+        if quantity.value < time.0 {
+            quantity.value = time.0;
+            quantity.basis.bound = format!("above {wall}, which was not enough");
+        }
+    }
+}
+
+/// Half of the build jobs in the largest place there is.
+pub(super) fn fewer_jobs(next: &mut Prediction, jobs: u64, cap: Bytes) {
+    next.build_jobs.value = (jobs / 2).max(1);
+    next.build_jobs.basis.bound = format!("half of {jobs}, because {cap} is the most memory there is");
+    for quantity in [&mut next.memory_request, &mut next.memory_limit] {
+        keep(quantity, cap.0.max(1), format!("cap of {cap}"));
+    }
+}

@@ -1,0 +1,177 @@
+//! The rules of `rules.toml`: what lines of a log mean. Data, compiled once, matched in time linear in the log.
+//!
+//! Only the end of the log is read, line by line, without colours; a carriage return ends a line, so that a progress bar
+//! is many lines and not one.
+
+use std::{borrow::Cow, sync::LazyLock};
+
+use regex::{
+    Regex,
+    bytes::{RegexSet, RegexSetBuilder},
+};
+use serde::Deserialize;
+
+use crate::domain::Cause;
+
+/// Bytes at the end of a log that are read. The reason of a failure stands near the end; this bounds the time.
+const READ: usize = 64 << 10;
+/// Bytes of one line that are matched.
+const LINE: usize = 4 << 10;
+/// Bytes of a line that are shown.
+const SHOWN: usize = 200;
+
+/// One rule.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rule {
+    pub(super) id: String,
+    pub(super) cause: Cause,
+    pattern: String,
+    /// Says only that something failed.
+    #[serde(default)]
+    pub(super) weak: bool,
+    /// The place failed; tools report errors of their own after that.
+    #[serde(default)]
+    pub(super) place: bool,
+    /// For memory: what kind of candidate it is.
+    #[serde(default)]
+    pub(super) sign: Option<Sign>,
+    /// Lines that must match; read by the tests.
+    #[serde(default)]
+    #[cfg_attr(not(test), expect(dead_code, reason = "examples are tests"))]
+    matches: Vec<String>,
+    /// Lines that must not match; read by the tests.
+    #[serde(default)]
+    #[cfg_attr(not(test), expect(dead_code, reason = "examples are tests"))]
+    spares: Vec<String>,
+}
+
+/// Kind of a sign of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Sign {
+    /// Somebody killed a process. A kernel that counted no OOM kill speaks against memory.
+    Kill,
+    /// Memory was refused. The kernel need not have killed anything.
+    Alloc,
+}
+
+/// A rule that matched, and the last line that did.
+#[derive(Debug)]
+pub(super) struct Hit<'r> {
+    pub(super) rule: &'r Rule,
+    pub(super) line: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rules {
+    #[serde(default)]
+    rule: Vec<Rule>,
+    #[serde(skip)]
+    set: RegexSet,
+}
+
+// the file is part of the program: a test reads it strictly, and a program never starts without it
+static RULES: LazyLock<Rules> =
+    LazyLock::new(|| Rules::parse(include_str!("rules.toml")).unwrap_or_default());
+static COLOURS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))").ok());
+
+impl Rules {
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut rules: Self = toml::from_str(text).map_err(|e| e.to_string())?;
+        let patterns = rules.rule.iter().map(|rule| &rule.pattern);
+        // bytes: beside other letters a Unicode `\b` needs the slow engine, and a log may hold nothing else
+        rules.set = RegexSetBuilder::new(patterns).unicode(false).build().map_err(|e| e.to_string())?;
+        Ok(rules)
+    }
+}
+
+/// Rules that match the end of `log`, with the last line of each; the one that matched last comes first.
+pub(super) fn read(log: &str) -> Vec<Hit<'static>> {
+    let rules = &*RULES;
+    let mut hits: Vec<Hit<'static>> = Vec::new();
+    for line in clean(end(log, READ)).lines().rev().map(str::trim_end) {
+        for at in matches(&rules.set, line) {
+            let Some(rule) = rules.rule.get(at).filter(|rule| hits.iter().all(|hit| hit.rule.id != rule.id))
+            else {
+                continue;
+            };
+            hits.push(Hit { rule, line: shown(line.trim()) });
+        }
+    }
+    hits
+}
+
+fn shown(line: &str) -> String {
+    if line.len() <= SHOWN {
+        return line.to_owned();
+    }
+    format!("{} ... {}", start(line, SHOWN / 2), end(line, SHOWN / 2))
+}
+
+/// Rules that match the start or the end of a line: of a long command line the end says how it went.
+fn matches(set: &RegexSet, line: &str) -> Vec<usize> {
+    let ends = [start(line, LINE), end(line, LINE)];
+    let ends = ends.iter().take(if line.len() > LINE { 2 } else { 1 });
+    ends.flat_map(|part| set.matches(part.as_bytes())).collect()
+}
+
+/// Plain text: no colours, carriage returns as line ends, no NUL (UTF-16 read as bytes is ASCII with NUL between).
+fn clean(text: &str) -> String {
+    let plain = COLOURS.as_ref().map_or(Cow::Borrowed(text), |colours| colours.replace_all(text, ""));
+    plain.chars().filter(|c| *c != '\0').map(|c| if c == '\r' { '\n' } else { c }).collect()
+}
+
+fn end(text: &str, most: usize) -> &str {
+    let from = (text.len().saturating_sub(most)..=text.len()).find(|at| text.is_char_boundary(*at));
+    text.get(from.unwrap_or(0)..).unwrap_or_default()
+}
+
+fn start(text: &str, most: usize) -> &str {
+    let to = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    text.get(..to.unwrap_or(0)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_matches_its_examples_and_spares_the_others() {
+        let rules = Rules::parse(include_str!("rules.toml")).unwrap();
+        assert!(rules.rule.len() >= 25);
+        let mut ids: Vec<&str> = rules.rule.iter().map(|rule| &*rule.id).collect();
+        ids.sort_unstable();
+        assert!(ids.is_sorted_by(|a, b| a < b), "two rules with one id: {ids:?}");
+        for rule in &rules.rule {
+            let pattern = Regex::new(&rule.pattern).unwrap();
+            assert!(!rule.matches.is_empty() && !rule.spares.is_empty(), "{} has no examples", rule.id);
+            for line in &rule.matches {
+                assert!(pattern.is_match(line), "{} does not match {line:?}", rule.id);
+            }
+            for line in &rule.spares {
+                assert!(!pattern.is_match(line), "{} matches {line:?}", rule.id);
+            }
+            assert_eq!(rule.cause.is_memory(), rule.sign.is_some(), "{}", rule.id);
+        }
+    }
+
+    #[test]
+    fn colours_carriage_returns_and_nul_do_not_hide_a_line() {
+        let ids = |log: &str| read(log).iter().map(|hit| hit.rule.id.clone()).collect::<Vec<_>>();
+        assert_eq!(ids("\x1b[1;31ma.c:1:2: \x1b[0merror: no"), ["compile-error"]);
+        assert_eq!(ids("10 %\r50 %\rERROR: Job failed: execution took longer than 1h"), ["job-time-out"]);
+        let wide: String = "a.c:1:2: error: no".chars().flat_map(|c| [c, '\0']).collect();
+        assert_eq!(ids(&wide), ["compile-error"]);
+    }
+
+    #[test]
+    fn only_the_end_of_a_long_log_is_read() {
+        let log = format!("a.c:1:2: error: no\n{}", "ü building\n".repeat(20_000));
+        assert!(read(&log).is_empty());
+        let hits = read(&format!("{log}\nb.c:1:2: error: {}", "ü".repeat(50_000)));
+        assert_eq!(hits.len(), 0, "the beginning of a line that is too long is not read");
+    }
+}

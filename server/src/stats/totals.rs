@@ -1,0 +1,75 @@
+//! Sums over some attempts.
+
+use crate::domain::{Bytes, Cause, Outcome, Summary};
+
+/// Sums over some attempts.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct StatsTotals {
+    pub(crate) attempts: u64,
+    pub(crate) succeeded: u64,
+    pub(crate) failed: u64,
+    pub(crate) lost: u64,
+    pub(crate) oom: u64,
+    pub(crate) starved: u64,
+    pub(crate) retries: u64,
+    pub(crate) wall_hours: f64,
+    pub(crate) cpu_core_hours: f64,
+    /// Need over time.
+    pub(crate) memory_used_gib_hours: f64,
+    /// Over the attempts that asked for memory.
+    pub(crate) memory_asked_gib_hours: f64,
+    /// Asked and not used; for an attempt that failed, all that it held.
+    pub(crate) memory_wasted_gib_hours: f64,
+    pub(crate) need_peak_max: Bytes,
+    pub(crate) samples: u64,
+}
+
+impl StatsTotals {
+    /// Adds one attempt.
+    pub(crate) fn add(&mut self, summary: &Summary) {
+        self.attempts += 1;
+        match summary.outcome {
+            Outcome::Succeeded => self.succeeded += 1,
+            Outcome::Failed => self.failed += 1,
+            Outcome::Lost => self.lost += 1,
+        }
+        match summary.cause {
+            Some(Cause::Oom) => self.oom += 1,
+            Some(Cause::Starved) => self.starved += 1,
+            _ => {}
+        }
+        if summary.number > 1 || summary.retries.is_some() {
+            self.retries += 1;
+        }
+        let used = summary.need_mean.gib_hours(summary.wall);
+        self.wall_hours += summary.wall.hours();
+        self.cpu_core_hours += summary.cpu.as_f64() / 3.6e9;
+        self.memory_used_gib_hours += used;
+        if let Some(asked) = summary.resources.memory_asked() {
+            let held = asked.gib_hours(summary.wall);
+            self.memory_asked_gib_hours += held;
+            let wasted = if summary.outcome == Outcome::Succeeded { held - used } else { held };
+            self.memory_wasted_gib_hours += wasted.max(0.0);
+        }
+        self.need_peak_max = self.need_peak_max.max(summary.need_peak);
+        self.samples += summary.samples;
+    }
+
+    /// Adds other sums.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.attempts += other.attempts;
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+        self.lost += other.lost;
+        self.oom += other.oom;
+        self.starved += other.starved;
+        self.retries += other.retries;
+        self.wall_hours += other.wall_hours;
+        self.cpu_core_hours += other.cpu_core_hours;
+        self.memory_used_gib_hours += other.memory_used_gib_hours;
+        self.memory_asked_gib_hours += other.memory_asked_gib_hours;
+        self.memory_wasted_gib_hours += other.memory_wasted_gib_hours;
+        self.need_peak_max = self.need_peak_max.max(other.need_peak_max);
+        self.samples += other.samples;
+    }
+}

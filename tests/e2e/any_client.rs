@@ -1,0 +1,145 @@
+//! Any gRPC client can talk to the server: health and reflection answer, and so does every rpc.
+
+use plimsoll_proto::v1::{
+    self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
+};
+use plimsoll_tests::{Programs, Sender, Server, eventually, hello, sample};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+use tonic_reflection::pb::v1::{
+    ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+    server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+};
+
+fn start() -> (tempfile::TempDir, Server) {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    (dir, server)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_answers_for_each_service() {
+    let (_dir, server) = start();
+    let channel = tonic::transport::Endpoint::new(server.url()).unwrap().connect().await.unwrap();
+    for service in ["", "plimsoll.v1.Collector", "plimsoll.v1.Predictor", "plimsoll.v1.Stats"] {
+        let check = async || {
+            let request = HealthCheckRequest { service: service.to_owned() };
+            HealthClient::new(channel.clone()).check(request).await.map(|answer| answer.into_inner().status())
+        };
+        let serving =
+            |status: &Result<ServingStatus, tonic::Status>| matches!(status, Ok(ServingStatus::Serving));
+        eventually("the service is up", check, serving).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reflection_lists_the_services() {
+    let (_dir, server) = start();
+    let channel = tonic::transport::Endpoint::new(server.url()).unwrap().connect().await.unwrap();
+    let mut client = ServerReflectionClient::new(channel);
+    let request = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    let mut answers =
+        client.server_reflection_info(tokio_stream::iter([request])).await.unwrap().into_inner();
+    let answer = answers.message().await.unwrap().unwrap().message_response.unwrap();
+    let MessageResponse::ListServicesResponse(list) = answer else { panic!("{answer:?}") };
+    let names: Vec<_> = list.service.into_iter().map(|service| service.name).collect();
+    for name in
+        ["plimsoll.v1.Collector", "plimsoll.v1.Predictor", "plimsoll.v1.Stats", "grpc.health.v1.Health"]
+    {
+        assert!(names.iter().any(|n| n == name), "{name} is missing in {names:?}");
+    }
+}
+
+/// Measures one finished attempt of `package` over the wire.
+async fn finished(server: &Server, attempt: &str, package: &str, code: i32, oom_kill: u64) {
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello(attempt, package)).await.unwrap();
+    let samples = (1..=100).map(sample).collect();
+    let batch = pb::Batch { attempt: attempt.into(), first_sequence: 1, lost: 0, samples };
+    stream.exchange(Sent::Batch(batch)).await.unwrap();
+    let finish = pb::Finish {
+        attempt: attempt.into(),
+        last_sequence: 100,
+        wall_ms: 101_000,
+        exit: Some(pb::Exit { code: Some(code), signal: None }),
+        totals: Some(pb::Totals { oom_kill: Some(oom_kill), ..pb::Totals::default() }),
+        ..pb::Finish::default()
+    };
+    stream.exchange(Sent::Finish(finish)).await.unwrap();
+}
+
+fn key(package: &str) -> pb::Key {
+    pb::Key { package: package.into(), ..pb::Key::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn predictions_learn_and_explain_themselves() {
+    let (_dir, server) = start();
+    for n in 0..4 {
+        finished(&server, &format!("ok-{n}"), "zlib", 0, 0).await;
+    }
+    let mut client = PredictorClient::connect(server.url()).await.unwrap();
+    let ask = pb::PredictRequest { key: Some(key("zlib")) };
+    let prediction = client.predict(ask.clone()).await.unwrap().into_inner().prediction.unwrap();
+    assert_eq!(prediction.attempts, 4, "{prediction:?}");
+    let limit = prediction.memory_limit_bytes.clone().unwrap();
+    assert!(limit.value > 100 << 20, "the need was 100 MiB: {limit:?}");
+    assert_eq!(limit.basis.unwrap().rung(), pb::Rung::Exact);
+    let explained = client.explain(ask).await.unwrap().into_inner();
+    assert_eq!(explained.prediction.unwrap(), prediction, "the explanation is of the same prediction");
+    assert_eq!(explained.attempts.len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_question_gets_the_same_verdict_even_after_a_restart() {
+    let (dir, server) = start();
+    finished(&server, "killed", "zlib", 2, 1).await;
+    let ask = pb::ShouldRetryRequest { attempt: "killed".into(), ..Default::default() };
+    let verdict = async |server: &Server| {
+        let mut client = PredictorClient::connect(server.url()).await.unwrap();
+        client.should_retry(ask.clone()).await.unwrap().into_inner().verdict.unwrap()
+    };
+    let first = verdict(&server).await;
+    assert_eq!((first.cause(), first.action()), (pb::Cause::Oom, pb::Action::Bigger), "{first:?}");
+    let next = first.next.clone().unwrap().memory_limit_bytes.unwrap().value;
+    assert!(next > 100 << 20, "it died with 100 MiB: {next}");
+    // more history would give another answer to a new question
+    finished(&server, "fine", "zlib", 0, 0).await;
+    assert_eq!(verdict(&server).await, first);
+    server.kill().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    assert_eq!(verdict(&server).await, first);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stats_list_and_watch_show_what_happened() {
+    let (_dir, server) = start();
+    finished(&server, "one", "zlib", 0, 0).await;
+    finished(&server, "two", "hdf5", 1, 1).await;
+    let mut client = StatsClient::connect(server.url()).await.unwrap();
+    let ask = pb::GetStatsRequest { group_by: pb::GroupBy::Package.into(), ..Default::default() };
+    let stats = client.get_stats(ask).await.unwrap().into_inner();
+    let totals = stats.totals.unwrap();
+    assert_eq!((totals.attempts, totals.succeeded, totals.failed, totals.oom), (2, 1, 1, 1));
+    assert_eq!(stats.groups.len(), 2);
+    let list = client.list_attempts(pb::ListAttemptsRequest::default()).await.unwrap().into_inner();
+    let ids: Vec<_> = list.attempts.iter().map(|summary| summary.attempt.as_str()).collect();
+    assert_eq!(ids, ["two", "one"], "newest first");
+
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello("now", "zlib")).await.unwrap();
+    let mut watch = client.watch(pb::WatchRequest {}).await.unwrap().into_inner();
+    let first = watch.message().await.unwrap().unwrap();
+    assert_eq!(first.running[0].attempt, "now");
+    let batch = pb::Batch { attempt: "now".into(), first_sequence: 1, lost: 0, samples: vec![sample(1)] };
+    stream.exchange(Sent::Batch(batch)).await.unwrap();
+    let change = watch.message().await.unwrap().unwrap();
+    assert_eq!((change.running[0].elapsed_ms, change.running[0].need_bytes), (1000, 1 << 20));
+    let missing =
+        client.get_attempt(pb::GetAttemptRequest { attempt: "none".into(), with_series: false }).await;
+    assert_eq!(missing.unwrap_err().code(), tonic::Code::NotFound);
+}

@@ -1,0 +1,226 @@
+//! Bad input gets a clear error that names the cause, and changes nothing.
+
+use std::collections::HashMap;
+
+use plimsoll_proto::v1::{
+    self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
+};
+use plimsoll_tests::{Programs, Sender, Server, hello, sample};
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+fn start() -> (tempfile::TempDir, Server) {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    (dir, server)
+}
+
+fn batch(attempt: &str, first_sequence: u64, samples: Vec<pb::Sample>) -> Sent {
+    Sent::Batch(pb::Batch { attempt: attempt.to_owned(), first_sequence, lost: 0, samples })
+}
+
+fn field(status: &Status) -> String {
+    let details = status.get_error_details();
+    details.bad_request().map(|bad| bad.field_violations[0].field.clone()).unwrap_or_default()
+}
+
+/// Opens attempt `a`, sends three samples, then `message`; gives the error and checks that nothing has changed.
+async fn refused(server: &Server, message: Sent) -> Status {
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    let before = stream.exchange(hello("a", "zlib")).await.unwrap();
+    assert_eq!(stream.exchange(batch("a", 1, (1..=3).map(sample).collect())).await.unwrap(), before.max(3));
+    let refusal = stream.exchange(message).await.unwrap_err();
+    let mut again = Sender::connect(&server.url()).await.unwrap();
+    assert_eq!(again.exchange(hello("a", "zlib")).await.unwrap(), 3, "after {refusal}");
+    refusal
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_batch_is_named_and_changes_nothing() {
+    let (_dir, server) = start();
+    let cases = [
+        (batch("a", 4, vec![sample(2)]), "batch.samples[0].elapsed_ms"),
+        (batch("a", 4, vec![sample(5), sample(4)]), "batch.samples[1].elapsed_ms"),
+        (batch("a", 4, vec![pb::Sample { cpu_usec: 1, ..sample(4) }]), "batch.samples[0].cpu_usec"),
+        (
+            batch("a", 4, vec![pb::Sample { need_bytes: u64::MAX, ..sample(4) }]),
+            "batch.samples[0].need_bytes",
+        ),
+        (batch("a", 4, vec![]), "batch.samples"),
+        (batch("a", 0, vec![sample(4)]), "batch.first_sequence"),
+        (batch("a", 4, vec![sample(4); 1001]), "batch.samples"),
+    ];
+    for (message, name) in cases {
+        let status = refused(&server, message).await;
+        assert_eq!((status.code(), field(&status).as_str()), (Code::InvalidArgument, name), "{status}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_number_is_an_error_that_says_which_one_was_expected() {
+    let (_dir, server) = start();
+    let status = refused(&server, batch("a", 6, vec![sample(6)])).await;
+    assert_eq!(status.code(), Code::FailedPrecondition);
+    assert!(status.message().contains("number 4 was expected and 6 came"), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_number_is_acknowledged_again_and_not_stored_again() {
+    let (_dir, server) = start();
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello("a", "zlib")).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(stream.exchange(batch("a", 1, (1..=5).map(sample).collect())).await.unwrap(), 5);
+    }
+    let mut client = StatsClient::connect(server.url()).await.unwrap();
+    let request = pb::GetAttemptRequest { attempt: "a".into(), with_series: true };
+    assert_eq!(client.get_attempt(request).await.unwrap().into_inner().series.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_key_or_id_is_named() {
+    let (_dir, server) = start();
+    let opening = |change: fn(&mut pb::Hello)| {
+        let Sent::Hello(mut hello) = hello("a", "zlib") else { unreachable!() };
+        change(&mut hello);
+        Sent::Hello(hello)
+    };
+    let labels = |hello: &mut pb::Hello| {
+        let labels: HashMap<_, _> = (0..10_000).map(|n| (n.to_string(), "x".to_owned())).collect();
+        hello.key.as_mut().unwrap().labels = labels;
+    };
+    let cases = [
+        (opening(|hello| hello.key = None), "hello.key"),
+        (opening(|hello| hello.key.as_mut().unwrap().package.clear()), "hello.key.package"),
+        (opening(labels), "hello.key.labels"),
+        (opening(|hello| hello.attempt = "a b".into()), "hello.attempt"),
+        (opening(|hello| hello.session.clear()), "hello.session"),
+        (opening(|hello| hello.started_unix_ms = u64::MAX), "hello.started_unix_ms"),
+    ];
+    for (message, name) in cases {
+        let mut stream = Sender::connect(&server.url()).await.unwrap();
+        let status = stream.exchange(message).await.unwrap_err();
+        assert_eq!((status.code(), field(&status).as_str()), (Code::InvalidArgument, name), "{status}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_over_the_bound_ends_its_stream_and_not_the_connection() {
+    let (_dir, server) = start();
+    let mut client = PredictorClient::connect(server.url()).await.unwrap();
+    let key = pb::Key { package: "x".repeat(300 * 1024), ..pb::Key::default() };
+    let status = client.predict(pb::PredictRequest { key: Some(key) }).await.unwrap_err();
+    assert_eq!(status.code(), Code::OutOfRange, "{status}");
+    assert!(status.message().contains("262144"), "the message names the bound: {status}");
+    let key = pb::Key { package: "zlib".into(), ..pb::Key::default() };
+    client.predict(pb::PredictRequest { key: Some(key) }).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_key_is_an_answer_and_an_empty_one_an_error() {
+    let (_dir, server) = start();
+    let mut client = PredictorClient::connect(server.url()).await.unwrap();
+    let key = pb::Key { package: "never-built".into(), ..pb::Key::default() };
+    let answer = client.predict(pb::PredictRequest { key: Some(key) }).await.unwrap().into_inner();
+    let prediction = answer.prediction.unwrap();
+    assert!(prediction.confidence < 0.05, "{prediction:?}");
+    assert!(prediction.memory_limit_bytes.unwrap().value > 0);
+    for key in [None, Some(pb::Key::default())] {
+        let status = client.predict(pb::PredictRequest { key }).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_ask_in_a_batch_gets_its_own_error_and_the_rest_go_on() {
+    let (_dir, server) = start();
+    let mut client = PredictorClient::connect(server.url()).await.unwrap();
+    let ask = |package: &str| pb::PredictRequest {
+        key: Some(pb::Key { package: package.into(), ..pb::Key::default() }),
+    };
+    let asks = tokio_stream::iter([ask("a"), ask(""), ask("c")]);
+    let mut answers = client.predict_batch(asks).await.unwrap().into_inner();
+    let mut kinds = Vec::new();
+    while let Some(answer) = answers.message().await.unwrap() {
+        kinds.push(match answer.result.unwrap() {
+            pb::predict_batch_response::Result::Prediction(_) => "prediction".to_owned(),
+            pb::predict_batch_response::Result::Error(error) => error.field,
+        });
+    }
+    assert_eq!(kinds, ["prediction", "key.package", "prediction"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_agents_cannot_claim_one_attempt_and_one_agent_may_reconnect() {
+    let (_dir, server) = start();
+    let mut first = Sender::connect(&server.url()).await.unwrap();
+    first.exchange(hello("a", "zlib")).await.unwrap();
+    let Sent::Hello(mine) = hello("a", "zlib") else { unreachable!() };
+    let stranger = Sent::Hello(pb::Hello { session: "another-agent".into(), ..mine });
+    let status = Sender::connect(&server.url()).await.unwrap().exchange(stranger.clone()).await.unwrap_err();
+    assert_eq!(status.code(), Code::AlreadyExists, "{status}");
+    first
+        .exchange(batch("a", 1, vec![sample(1)]))
+        .await
+        .expect("the first stream is not disturbed by a stranger");
+
+    let mut second = Sender::connect(&server.url()).await.unwrap();
+    assert_eq!(second.exchange(hello("a", "zlib")).await.unwrap(), 1);
+    let status = first.next().await.unwrap_err();
+    assert_eq!(status.code(), Code::Aborted, "{status}");
+    let finish = pb::Finish { attempt: "a".into(), last_sequence: 1, wall_ms: 1000, ..pb::Finish::default() };
+    second.exchange(Sent::Finish(finish)).await.unwrap();
+
+    let sealed = Sender::connect(&server.url()).await.unwrap().exchange(hello("a", "zlib")).await;
+    assert!(sealed.is_ok(), "the same run is told that it is done: {sealed:?}");
+    let Sent::Hello(other) = stranger else { unreachable!() };
+    let other = Sent::Hello(pb::Hello { started_unix_ms: other.started_unix_ms + 1, ..other });
+    let status = Sender::connect(&server.url()).await.unwrap().exchange(other).await.unwrap_err();
+    assert_eq!(status.code(), Code::AlreadyExists, "another run needs another id: {status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_just_stops_can_be_taken_up_again() {
+    let (_dir, server) = start();
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello("a", "zlib")).await.unwrap();
+    stream.exchange(batch("a", 1, vec![sample(1)])).await.unwrap();
+    drop(stream);
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    assert_eq!(stream.exchange(hello("a", "zlib")).await.unwrap(), 1);
+    assert_eq!(stream.exchange(batch("a", 2, vec![sample(2)])).await.unwrap(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_carries_a_bounded_number_of_attempts() {
+    let (_dir, server) = start();
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    for n in 0..64 {
+        stream.exchange(hello(&n.to_string(), "zlib")).await.unwrap();
+    }
+    let status = stream.exchange(hello("one-more", "zlib")).await.unwrap_err();
+    assert_eq!((status.code(), field(&status).as_str()), (Code::InvalidArgument, "hello.attempt"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn samples_without_an_opening_and_empty_messages_are_refused() {
+    let (_dir, server) = start();
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    let status = stream.exchange(batch("nobody", 1, vec![sample(1)])).await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
+    assert!(status.message().contains("hello"), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verdict_needs_something_to_judge() {
+    let (_dir, server) = start();
+    let mut client = PredictorClient::connect(server.url()).await.unwrap();
+    let ask = |attempt: &str| pb::ShouldRetryRequest { attempt: attempt.into(), ..Default::default() };
+    let status = client.should_retry(ask("unknown")).await.unwrap_err();
+    assert_eq!((status.code(), field(&status).as_str()), (Code::InvalidArgument, "attempt"));
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello("running", "zlib")).await.unwrap();
+    let status = client.should_retry(ask("running")).await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
+    assert!(status.message().contains("still running"), "{status}");
+}

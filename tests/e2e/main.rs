@@ -1,0 +1,15 @@
+//! Whole programs on real sockets and real files: a module for each promise.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "a failed step should fail the test where it stands"
+)]
+
+mod any_client;
+mod bad_input;
+mod crash;
+mod directory;
+mod settings;
+mod stop;

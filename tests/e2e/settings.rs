@@ -1,0 +1,53 @@
+//! Settings: all mistakes at once, each with its place; what is in force can be printed and read back.
+
+use std::{fs, process::Command};
+
+use plimsoll_tests::Programs;
+
+fn server(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(&Programs::for_tests().server);
+    let output = command.env_clear().args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn all_mistakes_are_reported_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("plimsoll.toml");
+    fs::write(&file, "grpc_listen = \"nowhere\"\nmystery = 1\n").unwrap();
+    let (code, stdout, stderr) = server(&["--config", file.to_str().unwrap(), "--drain-timeout", "soon"]);
+    assert_eq!((code, stdout.as_str()), (Some(64), ""));
+    for place in ["plimsoll.toml:1: ", "plimsoll.toml:2: ", "--drain-timeout: "] {
+        assert!(stderr.contains(place), "{place} is missing in {stderr}");
+    }
+}
+
+#[test]
+fn what_is_in_force_can_be_printed_and_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("plimsoll.toml");
+    let (code, printed, _) = server(&["--print-config", "--store-cache", "99MiB"]);
+    assert_eq!(code, Some(0));
+    assert!(printed.contains("store_cache = \"99MiB\"  # --store-cache"), "{printed}");
+    fs::write(&file, &printed).unwrap();
+    let (code, again, stderr) = server(&["--print-config", "--config", file.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let values = |text: &str| {
+        text.lines().map(|line| line.split("  #").next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(values(&printed), values(&again));
+}
+
+#[test]
+fn a_missing_file_and_a_taken_port_are_named() {
+    let (code, _, stderr) = server(&["--config", "/nonexistent/plimsoll.toml"]);
+    assert_eq!(code, Some(64));
+    assert!(stderr.contains("/nonexistent/plimsoll.toml: cannot be read"), "{stderr}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let dir = tempfile::tempdir().unwrap();
+    let (code, _, stderr) = server(&["--data-dir", dir.path().to_str().unwrap(), "--grpc-listen", &address]);
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains(&format!("grpc_listen: cannot listen on {address}")), "{stderr}");
+}

@@ -1,0 +1,77 @@
+//! The agent's program, run to its end.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::programs::Programs;
+
+/// How to call the agent's program: with which server and which spool.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    program: PathBuf,
+    server: String,
+    spool: PathBuf,
+    environment: Vec<(String, String)>,
+}
+
+/// What a program said, and how it ended.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Exit code; `None` if a signal ended it.
+    pub code: Option<i32>,
+    /// What it wrote to stdout.
+    pub stdout: String,
+    /// What it wrote to stderr.
+    pub stderr: String,
+}
+
+impl Agent {
+    /// The agent for the server at this URL, with its spool in this directory.
+    pub fn new(programs: &Programs, server: impl Into<String>, spool: &Path) -> Self {
+        let (program, spool) = (programs.agent.clone(), spool.to_owned());
+        Self { program, server: server.into(), spool, environment: Vec::new() }
+    }
+
+    /// The same agent with one more variable in its environment.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The command, for tests that want to watch it run. Its environment holds only `PATH` and what was added.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "HOME"));
+        command.env("PLIMSOLL_SERVER", &self.server).env("PLIMSOLL_SPOOL_DIR", &self.spool);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Panics
+    /// The program cannot be started.
+    #[expect(clippy::expect_used, reason = "without the program no test can run")]
+    pub fn call(&self, arguments: &[&str]) -> Answer {
+        let output = self.command(arguments).output().expect("the agent's program must start");
+        Answer {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Runs it to its end and reads its JSON.
+    ///
+    /// # Panics
+    /// What it wrote is not JSON.
+    #[expect(clippy::panic, reason = "a test that gets no JSON has failed")]
+    pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
+        let answer = self.call(&[arguments, &["-o", "json"]].concat());
+        serde_json::from_str(&answer.stdout).unwrap_or_else(|error| panic!("{error} in {answer:?}"))
+    }
+}

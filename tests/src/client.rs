@@ -1,0 +1,87 @@
+//! A bare client of the collector, for tests that need to break its rules.
+
+use plimsoll_proto::v1::{
+    self as pb, agent_message::Message as Sent, collector_client::CollectorClient,
+    server_message::Message as Answer,
+};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+
+/// One stream to a collector.
+#[derive(Debug)]
+pub struct Sender {
+    outbound: mpsc::Sender<pb::AgentMessage>,
+    inbound: Streaming<pb::ServerMessage>,
+}
+
+impl Sender {
+    /// Opens a stream.
+    ///
+    /// # Errors
+    /// The server cannot be reached or refuses.
+    pub async fn connect(url: &str) -> Result<Self, Status> {
+        let unreachable = |error: tonic::transport::Error| Status::unavailable(error.to_string());
+        let mut client = CollectorClient::connect(url.to_owned()).await.map_err(unreachable)?;
+        let (outbound, messages) = mpsc::channel(64);
+        let inbound = client.stream(ReceiverStream::new(messages)).await?.into_inner();
+        Ok(Self { outbound, inbound })
+    }
+
+    /// Sends without waiting for an answer.
+    ///
+    /// # Errors
+    /// The stream has ended.
+    pub async fn send(&self, message: impl Into<Sent>) -> Result<(), Status> {
+        let message = pb::AgentMessage { message: Some(message.into()) };
+        self.outbound.send(message).await.map_err(|_closed| Status::aborted("the stream has ended"))
+    }
+
+    /// The next answer; `None` when the server has ended the stream without an error.
+    ///
+    /// # Errors
+    /// The status with which the server ended the stream.
+    pub async fn next(&mut self) -> Result<Option<Answer>, Status> {
+        Ok(self.inbound.message().await?.and_then(|message| message.message))
+    }
+
+    /// Sends, waits for the answer, and gives the number that it acknowledges.
+    ///
+    /// # Errors
+    /// The status with which the server ended the stream.
+    pub async fn exchange(&mut self, message: impl Into<Sent>) -> Result<u64, Status> {
+        // a stream that has ended says why when it is read
+        let _ended = self.send(message).await;
+        match self.next().await? {
+            Some(Answer::Welcome(welcome)) => Ok(welcome.acknowledged),
+            Some(Answer::Ack(ack)) => Ok(ack.acknowledged),
+            other => Err(Status::aborted(format!("no acknowledgement but {other:?}"))),
+        }
+    }
+}
+
+/// A Hello for `attempt` of a package, by session `s-<attempt>`.
+pub fn hello(attempt: &str, package: &str) -> Sent {
+    Sent::Hello(pb::Hello {
+        attempt: attempt.to_owned(),
+        session: format!("s-{attempt}"),
+        key: Some(pb::Key { package: package.to_owned(), ..pb::Key::default() }),
+        number: 1,
+        source: pb::Source::CgroupV2.into(),
+        started_unix_ms: 1_700_000_000_000,
+        ..pb::Hello::default()
+    })
+}
+
+/// The sample with this number: one a second, growing.
+pub fn sample(number: u64) -> pb::Sample {
+    pb::Sample {
+        elapsed_ms: number * 1000,
+        memory_bytes: number << 21,
+        need_bytes: number << 20,
+        memory_peak_bytes: Some(number << 21),
+        cpu_usec: number * 900_000,
+        oom_kill: Some(0),
+        reclaim_failures: Some(0),
+    }
+}

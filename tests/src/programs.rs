@@ -1,0 +1,80 @@
+//! The two programs, built by cargo the way a user builds them.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+use anyhow::{Context as _, ensure};
+
+/// How the programs are compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// As `cargo build`.
+    Dev,
+    /// As `cargo build --release`.
+    Release,
+}
+
+/// Where the two programs are.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// `plimsoll-server`.
+    pub server: PathBuf,
+    /// `plimsoll`.
+    pub agent: PathBuf,
+}
+
+impl Programs {
+    /// Builds both. Tests of one process build once.
+    ///
+    /// # Errors
+    /// Cargo fails; it has said why on stderr.
+    pub fn build(profile: Profile) -> anyhow::Result<Self> {
+        let release = profile == Profile::Release;
+        let mut cargo = cargo();
+        cargo.args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--bins",
+            "-p",
+            "plimsoll-server",
+            "-p",
+            "plimsoll-agent",
+        ]);
+        cargo.args(release.then_some("--release"));
+        // beside this program, so that nothing is compiled twice
+        let own = env::current_exe()?;
+        let target = own
+            .ancestors()
+            .find(|dir| dir.file_name().is_some_and(|name| name == "debug" || name == "release"));
+        let target =
+            target.and_then(Path::parent).context("this program is not in a cargo target directory")?;
+        cargo.arg("--target-dir").arg(target);
+        ensure!(cargo.status()?.success(), "cargo could not build the programs");
+        let dir = target.join(if release { "release" } else { "debug" });
+        Ok(Self { server: dir.join("plimsoll-server"), agent: dir.join("plimsoll") })
+    }
+
+    /// The programs for tests, built once.
+    ///
+    /// # Panics
+    /// They cannot be built.
+    #[expect(clippy::expect_used, reason = "without the programs no test can run")]
+    pub fn for_tests() -> &'static Self {
+        static BUILT: OnceLock<Programs> = OnceLock::new();
+        BUILT.get_or_init(|| Self::build(Profile::Dev).expect("the programs must build"))
+    }
+}
+
+/// Cargo, as it was used to build this program, in the workspace.
+pub(crate) fn cargo() -> Command {
+    #[expect(clippy::disallowed_methods, reason = "cargo tells where it is through the environment")]
+    let program = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let mut cargo = Command::new(program);
+    cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    cargo
+}

@@ -1,0 +1,147 @@
+//! A real server as a child process, on free ports and a directory of its own.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tempfile::NamedTempFile;
+
+use crate::programs::Programs;
+
+/// Between two looks at the log of a server that starts.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A running server. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    child: Option<Child>,
+    log: NamedTempFile,
+    /// Address of the gRPC listener.
+    pub grpc: SocketAddr,
+    /// Address of the HTTP listener.
+    pub http: SocketAddr,
+}
+
+impl Server {
+    /// Starts a server on `data_dir` and free ports.
+    ///
+    /// # Errors
+    /// It does not start; the error holds its log.
+    pub fn start(programs: &Programs, data_dir: &Path) -> anyhow::Result<Self> {
+        Self::start_with(programs, data_dir, &[])
+    }
+
+    /// Starts a server with further options; an option given here wins over the free ports.
+    ///
+    /// # Errors
+    /// It does not start; the error holds its log.
+    pub fn start_with(programs: &Programs, data_dir: &Path, options: &[&str]) -> anyhow::Result<Self> {
+        // a file and not a pipe: a server may outlive the program that started it
+        let log = NamedTempFile::with_prefix("plimsoll-server-")?;
+        let mut command = Command::new(&programs.server);
+        command.env_clear().arg("--data-dir").arg(data_dir).args(["--log-format", "json"]);
+        for (option, value) in [("--grpc-listen", "127.0.0.1:0"), ("--http-listen", "127.0.0.1:0")] {
+            if !options.contains(&option) {
+                command.args([option, value]);
+            }
+        }
+        command.args(options).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.reopen()?);
+        let mut child = command.spawn().context("the server's program cannot be started")?;
+        loop {
+            // asked first: what it wrote before its end is then in the file
+            let ended = child.try_wait()?;
+            let text = fs::read_to_string(log.path())?;
+            if let Some((grpc, http)) = text.lines().find_map(addresses_in) {
+                return Ok(Self { child: Some(child), log, grpc, http });
+            }
+            if let Some(status) = ended {
+                bail!("{status}: {text}");
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// The URL for agents.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.grpc)
+    }
+
+    /// Process id.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().map_or(0, Child::id)
+    }
+
+    /// Ends it at once, as a power cut for this process: SIGKILL.
+    ///
+    /// # Errors
+    /// It is not there any more.
+    pub fn kill(mut self) -> anyhow::Result<()> {
+        if let Some(mut child) = self.child.take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Asks it to stop and waits for its end.
+    ///
+    /// # Errors
+    /// It is not there any more.
+    pub fn stop(mut self) -> anyhow::Result<ExitStatus> {
+        let mut child = self.child.take().context("the server has ended")?;
+        kill(Pid::from_raw(i32::try_from(child.id())?), Signal::SIGTERM)?;
+        Ok(child.wait()?)
+    }
+
+    /// Leaves it running when this program ends; gives its process id and the path of its log.
+    ///
+    /// # Errors
+    /// The log cannot be kept.
+    pub fn leave_running(mut self) -> anyhow::Result<(u32, PathBuf)> {
+        let pid = self.pid();
+        let empty = NamedTempFile::new()?;
+        let (_file, path) = std::mem::replace(&mut self.log, empty).keep()?;
+        self.child = None;
+        Ok((pid, path))
+    }
+
+    /// Status and body of a GET.
+    ///
+    /// # Errors
+    /// No answer.
+    pub fn get(&self, path: &str) -> anyhow::Result<(u16, String)> {
+        let mut stream = TcpStream::connect(self.http)?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
+        let status = head.split(' ').nth(1).context("no status")?.parse()?;
+        Ok((status, body.to_owned()))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // it may have ended already; then there is nothing to do
+            let _ended = child.kill().and_then(|()| child.wait());
+        }
+    }
+}
+
+fn addresses_in(line: &str) -> Option<(SocketAddr, SocketAddr)> {
+    let entry: serde_json::Value = serde_json::from_str(line).ok()?;
+    let field = |name: &str| entry.get("fields")?.get(name)?.as_str()?.parse().ok();
+    Some((field("grpc")?, field("http")?))
+}
