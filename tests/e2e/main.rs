@@ -9,6 +9,7 @@
 
 mod any_client;
 mod bad_input;
+mod build;
 mod crash;
 mod directory;
 mod settings;

@@ -5,6 +5,8 @@
 //! Old attempts count less. Attempts that were stopped by memory do not age the others: a failure more must never make
 //! a size smaller, and so it may only take weight from all others evenly.
 
+use std::sync::Arc;
+
 use super::memory::stopped_at;
 use crate::domain::{History, Key, Outcome, Rung, Summary};
 
@@ -56,8 +58,16 @@ impl<'h> Pool<'h> {
     fn climb_down(&mut self, history: &'h History, key: &Key, rung: Rung) {
         let first = self.used.len();
         let (mut age, mut known) = (0, 0.0);
-        let here =
-            history.on_rung(rung, key).filter(|s| s.teaches_memory() && shared_rung(key, &s.key) == rung);
+        // lists are in order of arrival, and a list holds all that the lists inside it hold of its time: so what is counted
+        // already is found by walking them side by side, without reading the attempts
+        let mut inside: Vec<_> =
+            lists_inside(rung).iter().map(|inner| history.on_rung(*inner, key).peekable()).collect();
+        let here = history.on_rung(rung, key).filter(|summary| {
+            let counted =
+                inside.iter_mut().filter_map(|list| list.next_if(|s| Arc::ptr_eq(s, summary))).count() > 0;
+            let same_package = rung == Rung::BuildSystem && is_same_package(key, &summary.key);
+            !counted && !same_package && summary.teaches_memory()
+        });
         for summary in here {
             if age > MAX_AGE {
                 break;
@@ -91,26 +101,25 @@ impl<'h> Pool<'h> {
     }
 }
 
-/// The most similar rung that two keys share; the same rule as the lists of [`History`].
-fn shared_rung(a: &Key, b: &Key) -> Rung {
-    if a.package != b.package || a.project != b.project {
-        let same_system = !a.build_system.is_empty() && a.build_system == b.build_system;
-        return if same_system { Rung::BuildSystem } else { Rung::Fleet };
+/// The widest lists of more similar attempts that lie inside the list of `rung` as a whole.
+fn lists_inside(rung: Rung) -> &'static [Rung] {
+    match rung {
+        // a package may have attempts of other build systems, so its list is not inside that of one: keys are compared
+        Rung::Default | Rung::Exact | Rung::BuildSystem => &[],
+        Rung::NoVersion => &[Rung::Exact],
+        Rung::NoCompiler => &[Rung::NoVersion],
+        Rung::Package => &[Rung::NoCompiler],
+        Rung::Fleet => &[Rung::Package, Rung::BuildSystem],
     }
-    if a.variants != b.variants || a.arch != b.arch || a.build_system != b.build_system {
-        Rung::Package
-    } else if a.compiler != b.compiler || a.compiler_version != b.compiler_version {
-        Rung::NoCompiler
-    } else if a.version != b.version {
-        Rung::NoVersion
-    } else {
-        Rung::Exact
-    }
+}
+
+fn is_same_package(a: &Key, b: &Key) -> bool {
+    a.package == b.package && a.project == b.project
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::collections::HashSet;
 
     use super::*;
     use crate::domain::test_summary as summary;
@@ -133,13 +142,26 @@ mod tests {
     }
 
     #[test]
-    fn the_shared_rung_is_the_first_list_of_the_history_that_holds_both() {
-        for a in keys() {
-            for b in keys() {
-                let mut history = History::new(1);
-                history.learn(Arc::new(Summary { key: b.clone(), ..summary("1", "p", "1", 1) }));
-                let found = Rung::LADDER.into_iter().find(|rung| history.on_rung(*rung, &a).next().is_some());
-                assert_eq!(Some(shared_rung(&a, &b)), found, "{a:?} {b:?}");
+    fn each_attempt_stands_on_the_first_list_that_holds_it() {
+        let mut history = History::new(10_000);
+        // an uneven walk over all kinds of keys, long enough for lists to drop their oldest
+        for n in 0..2000 {
+            let key = keys().swap_remove(n * n / 7 % 32);
+            history.learn(Arc::new(Summary { key, ..summary(&n.to_string(), "p", "1", 1) }));
+        }
+        let most = usize::try_from(MAX_AGE).unwrap() + 1;
+        for asked in keys() {
+            let pool = Pool::gather(&history, &asked);
+            let mut seen = HashSet::new();
+            for rung in Rung::LADDER {
+                // of the same package, but pushed off its list by others: too old to say anything
+                let too_old = |s: &Summary| rung == Rung::BuildSystem && is_same_package(&s.key, &asked);
+                let listed = history.on_rung(rung, &asked).filter(|s| seen.insert(&s.attempt) && !too_old(s));
+                let expected: Vec<_> = listed.map(|s| &s.attempt).collect();
+                let expected: Vec<_> = expected.into_iter().take(most).collect();
+                let used = pool.used.iter().filter(|used| used.rung == rung);
+                let used: Vec<_> = used.map(|used| &used.summary.attempt).collect();
+                assert_eq!(used, expected, "{rung:?} of {asked:?}");
             }
         }
     }

@@ -1,0 +1,192 @@
+//! The main way with the real agent: a command is measured, predicted and judged; nothing about it changes the command.
+
+use std::{fs, process::Stdio};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use plimsoll_tests::{Agent, Programs, Server, eventually};
+
+struct Site {
+    dir: tempfile::TempDir,
+    server: Server,
+    agent: Agent,
+}
+
+fn site() -> Site {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), &dir.path().join("data")).unwrap();
+    let agent = Agent::new(Programs::for_tests(), server.url(), &dir.path().join("spool"));
+    Site { dir, server, agent }
+}
+
+/// A command whose `tail` holds about this many MiB of anonymous memory.
+fn hold(mib: u32) -> String {
+    format!("head -c {mib}M /dev/zero | tail >/dev/null")
+}
+
+#[test]
+fn a_build_is_measured_and_predicted() {
+    let site = site();
+    for attempt in ["one", "two"] {
+        let ran = site.agent.call(&[
+            "run",
+            "--attempt",
+            attempt,
+            "--key",
+            "package=holder",
+            "--",
+            "sh",
+            "-c",
+            &hold(100),
+        ]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.stderr.contains("plimsoll: holder"), "one line at the end: {}", ran.stderr);
+    }
+    let shown = site.agent.json(&["show", "--attempt", "one"]);
+    assert!(shown.to_string().contains("need_peak_bytes"), "{shown}");
+    let predicted = site.agent.json(&["predict", "--key", "package=holder"]);
+    assert_eq!(predicted["attempts"], 2, "{predicted}");
+    let limit = predicted["memory_limit_bytes"]["value"].as_u64().unwrap();
+    assert!(limit > 100 << 20, "the command held 100 MiB: {predicted}");
+    let stats = site.agent.json(&["stats"]);
+    assert_eq!(stats["totals"]["attempts"], 2, "{stats}");
+    let lines = site.agent.call(&["predict", "--key", "package=holder", "-o", "env"]).stdout;
+    assert!(lines.contains("KUBERNETES_MEMORY_REQUEST="), "{lines}");
+}
+
+#[test]
+fn the_exit_code_and_the_output_are_the_commands_own() {
+    let site = site();
+    let ran = site.agent.call(&["run", "--quiet", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(7), "out\n", "err\n"));
+    let ran = site.agent.call(&["run", "--quiet", "--", "sh", "-c", "kill -9 $$"]);
+    assert_eq!(ran.code, Some(137));
+    let ran = site.agent.call(&["run", "--quiet", "--", "/nonexistent/command"]);
+    assert_eq!(ran.code, Some(127));
+}
+
+#[test]
+fn without_a_server_the_build_runs_and_the_next_run_delivers() {
+    let site = site();
+    let nobody = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &site.dir.path().join("spool"));
+    let ran =
+        nobody.call(&["run", "--attempt", "early", "--key", "package=holder", "--", "sh", "-c", "exit 3"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.stderr.contains("kept"), "it says that the samples are kept: {}", ran.stderr);
+    assert_eq!(site.agent.call(&["run", "--attempt", "late", "--", "true"]).code, Some(0));
+    let shown = site.agent.json(&["show", "--attempt", "early"]);
+    assert!(shown.to_string().contains("failed"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_agent_leaves_what_it_saw_for_the_next_one() {
+    let site = site();
+    let started = site.dir.path().join("started");
+    let script = format!("echo $$ > {}; exec sleep 1000", started.display());
+    let nobody = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &site.dir.path().join("spool"));
+    let mut agent = nobody
+        .command(&["run", "--attempt", "orphan", "--key", "package=holder", "--", "sh", "-c", &script])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = eventually(
+        "the command runs",
+        async || fs::read_to_string(&started).unwrap_or_default(),
+        |text| text.ends_with('\n'),
+    );
+    let pid: i32 = pid.await.trim().parse().unwrap();
+    let spooled = async || {
+        let files = fs::read_dir(site.dir.path().join("spool")).into_iter().flatten().flatten();
+        files
+            .filter(|file| file.path().extension().is_some_and(|end| end == "spool"))
+            .map(|file| file.metadata().unwrap().len())
+            .sum()
+    };
+    // Hello and some samples
+    let _bytes: u64 = eventually("samples are in the spool", spooled, |bytes| *bytes > 400).await;
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    assert_eq!(site.agent.call(&["run", "--attempt", "next", "--", "true"]).code, Some(0));
+    let shown = site.agent.json(&["show", "--attempt", "orphan"]);
+    assert!(shown.to_string().contains("lost"), "nobody saw its end: {shown}");
+    assert_eq!(site.server.get("/readyz").unwrap().0, 200);
+}
+
+#[test]
+fn a_child_killed_for_memory_is_found_behind_an_ordinary_exit_code() {
+    let site = site();
+    let script = format!("{}; exit 2", hold(200));
+    let ran = site.agent.call(&[
+        "run",
+        "--attempt",
+        "killed",
+        "--key",
+        "package=holder",
+        "--limit-memory",
+        "64MiB",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    if ran.stderr.contains("without the memory limit") {
+        eprintln!("skipped: {}", ran.stderr);
+        return;
+    }
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let asked = ["should-retry", "--attempt", "killed"];
+    let verdict = site.agent.json(&asked);
+    assert_eq!((&verdict["cause"], &verdict["action"]), (&"oom".into(), &"bigger".into()), "{verdict}");
+    assert_eq!(site.agent.call(&asked).code, Some(0), "0 means retry");
+    assert_eq!(site.agent.json(&asked), verdict, "the same question gets the same answer");
+    let ran = site.agent.call(&[
+        "run",
+        "--attempt",
+        "broken",
+        "--key",
+        "package=holder",
+        "--",
+        "sh",
+        "-c",
+        "exit 1",
+    ]);
+    assert_eq!(ran.code, Some(1));
+    let log = site.dir.path().join("log");
+    fs::write(&log, "main.c:3:5: error: 'x' undeclared (first use in this function)\n").unwrap();
+    let answer = site.agent.call(&["should-retry", "--attempt", "broken", "--log", log.to_str().unwrap()]);
+    assert_eq!(answer.code, Some(10), "10 means do not retry: {answer:?}");
+}
+
+#[test]
+fn wrong_usage_and_a_missing_server_have_their_own_status() {
+    let site = site();
+    assert_eq!(site.agent.call(&["predict", "--key", "colour=red"]).code, Some(2));
+    let nobody = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &site.dir.path().join("spool"));
+    let answer = nobody.call(&["predict", "--key", "package=zlib"]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (Some(3), ""), "{answer:?}");
+}
+
+#[test]
+fn the_key_is_found_in_a_spack_job() {
+    let site = site();
+    let variables = [
+        ("SPACK_JOB_SPEC_PKG_NAME", "hdf5"),
+        ("SPACK_JOB_SPEC_PKG_VERSION", "1.14.6"),
+        ("SPACK_JOB_SPEC_COMPILER_NAME", "gcc"),
+        ("SPACK_JOB_SPEC_COMPILER_VERSION", "12.2.0"),
+        ("SPACK_JOB_SPEC_ARCH", "linux-debian12-x86_64_v3"),
+        ("SPACK_JOB_SPEC_VARIANTS", "~cxx+shared build_system=cmake"),
+        ("CI_PROJECT_PATH", "spack/spack"),
+        ("CI_JOB_ID", "4711"),
+    ];
+    let job = variables.iter().fold(site.agent.clone(), |agent, (name, value)| agent.with(name, value));
+    let ran = job.call(&["run", "--", "true"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let list = site.agent.json(&["attempts"]).to_string();
+    for word in ["4711", "hdf5", "1.14.6", "12.2.0", "spack/spack"] {
+        assert!(list.contains(word), "{word} is missing in {list}");
+    }
+}
