@@ -26,7 +26,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 const ROUNDS: usize = 5;
-const CALLS: usize = 20_000;
+const CALLS: usize = 10_000;
 const STREAMS: u64 = 32;
 const BATCHES: u64 = 100;
 const BATCH: u64 = 100;
