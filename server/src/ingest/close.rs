@@ -28,10 +28,13 @@ impl Worker {
         };
         let rolled = async {
             let roll = store::roll(&self.parts.store, id).await?;
-            Ok::<_, SealError>(self.parts.store.commit(roll.batch).await?)
+            self.parts.store.commit(roll.batch).await?;
+            Ok::<_, SealError>(roll.more)
         };
         match rolled.await {
-            Ok(_) => session.loose = 0,
+            // what is left is rolled with the next batch
+            Ok(true) => {}
+            Ok(false) => session.loose = 0,
             // the samples stay where they are, and the next batch tries again
             Err(error) => {
                 tracing::warn!(attempt = %id, %error, "could not seal the first part of a long attempt");

@@ -60,7 +60,8 @@ impl Worker {
             let same_run = sealed.started_unix_ms == attempt.started_unix_ms;
             return if same_run { Ok(None) } else { Err(Refusal::Held(attempt.id.clone())) };
         }
-        let open = self.sessions.len() + round.staged.len();
+        let new = round.staged.keys().filter(|id| !self.sessions.contains_key(*id)).count();
+        let open = self.sessions.len() + new;
         if open >= self.parts.open_attempts {
             return Err(Refusal::Full(self.parts.open_attempts));
         }
