@@ -137,6 +137,7 @@ impl History {
             cpu_usec: self.cpu_usec,
             oom_kill: self.oom_kill,
             reclaim_failures: self.reclaim_failures,
+            ..Sample::default()
         });
         self.last
     }
@@ -148,6 +149,7 @@ impl History {
             oom_kill: self.oom_kill,
             reclaim_failures: self.reclaim_failures,
             need_peak_bytes: self.need_peak,
+            ..Totals::default()
         }
     }
 }

@@ -40,3 +40,7 @@ pub const STATS_STEPS: u64 = 1000;
 pub const STATS_GROUPS: usize = 1000;
 /// Attempts that one explanation lists.
 pub const EXPLAIN_ATTEMPTS: usize = 200;
+/// Phases of one attempt.
+pub const PHASES: usize = 64;
+/// Bytes of a phase's name.
+pub const PHASE_NAME_BYTES: usize = 128;

@@ -83,5 +83,6 @@ pub fn sample(number: u64) -> pb::Sample {
         cpu_usec: number * 900_000,
         oom_kill: Some(0),
         reclaim_failures: Some(0),
+        ..pb::Sample::default()
     }
 }

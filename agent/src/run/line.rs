@@ -174,6 +174,7 @@ mod tests {
             oom_kill: Some(0),
             reclaim_failures: Some(0),
             need_peak_bytes: Some(281 << 20),
+            ..Totals::default()
         };
         let resources = Resources { memory_request_bytes: Some(2 << 30), ..Resources::default() };
         let report = Report { delivered: true, ..Report::default() };

@@ -43,6 +43,7 @@ pub(super) fn sample(sample: &Sample) -> pb::Sample {
         cpu_usec: sample.cpu.0,
         oom_kill: sample.oom_kill,
         reclaim_failures: sample.reclaim_failures,
+        ..pb::Sample::default()
     }
 }
 
@@ -101,6 +102,7 @@ pub(super) fn summary(summary: &Summary) -> pb::Summary {
         cause: summary.cause.map_or(pb::Cause::Unspecified, cause).into(),
         censored: summary.censored,
         cpu_peak_cores: summary.cpu_peak.0,
+        ..pb::Summary::default()
     }
 }
 
