@@ -167,6 +167,14 @@ pub(crate) mod tests {
             exit: Some(Exit::Code(0)),
             cause: None,
             censored: false,
+            oom_origin: None,
+            oom_group_kill: None,
+            memory_stall: None,
+            refaults: None,
+            throttled: None,
+            starved: None,
+            starved_at_end: None,
+            phases: Vec::new(),
         }
     }
 

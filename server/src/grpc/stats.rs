@@ -150,7 +150,7 @@ fn changed(running: &[Running], ended: &[String]) -> pb::WatchResponse {
             need_peak_bytes: running.progress.need_peak.0,
             cpu_usec: last.cpu.0,
             memory_limit_bytes: running.attempt.resources.memory_limit.map(|limit| limit.0),
-            ..pb::Running::default()
+            starved: running.progress.starvation.now,
         }
     };
     pb::WatchResponse { running: running.iter().map(wire).collect(), ended: ended.to_vec() }

@@ -56,6 +56,7 @@ impl Worker {
         session.close(&finish)?;
         let Session { attempt, progress, lost, acknowledged, .. } = &session;
         let mut summary = Summary::of(attempt, progress, &finish.totals, finish.wall, finish.exit);
+        summary = summary.with_phases(finish.phases);
         summary.samples_lost = *lost;
         summary.cause = retry::cause_of(&summary);
         summary.censored = retry::is_censored(&summary, summary.cause);
@@ -99,5 +100,6 @@ fn abandoned(session: &Session) -> Finish {
         wall: session.progress.last.map(|last| last.elapsed).unwrap_or_default(),
         exit: None,
         totals: Totals::default(),
+        phases: Vec::new(),
     }
 }
