@@ -130,7 +130,7 @@ async fn send_changes(ingest: &Ingest, answers: &Answers) -> Result<(), mpsc::er
         // a watcher that falls behind gets everything anew instead of a queue without bound
         while let Ok(change) = changes.recv().await {
             let message = match change {
-                Change::Running(running) => changed(std::slice::from_ref(&running), &[]),
+                Change::Running(running) => changed(std::slice::from_ref(&*running), &[]),
                 Change::Ended(id) => changed(&[], &[id.to_string()]),
             };
             answers.send(Ok(message)).await.map_err(gone)?;

@@ -178,7 +178,12 @@ fn decode_body(start: u64, body: &[u8], packing: Packing) -> Result<Vec<Run>, Da
 
 #[cfg(test)]
 mod tests {
-    use proptest::{array, collection::vec, option, prelude::*};
+    use proptest::{
+        array::{uniform4, uniform8},
+        collection::vec,
+        option,
+        prelude::*,
+    };
 
     use super::*;
     use crate::{
@@ -191,22 +196,25 @@ mod tests {
         prop_oneof![0..5_u64, (0..1_u64 << 22).prop_map(|page| page * 4096), any::<u64>(), Just(u64::MAX)]
     }
 
+    /// The columns that every sample has, and those that it may lack.
+    type Row = ([u64; 4], [Option<u64>; 8]);
+
     /// Columns of every mix: some whole ones absent or of one value, the others with and without values.
     fn samples(most: usize) -> impl Strategy<Value = Vec<Sample>> {
-        let required = array::uniform4(number());
-        let optional = array::uniform8(option::of(number()));
-        (vec((required, optional), 0..most), any::<u8>(), any::<u8>()).prop_map(|(rows, absent, equal)| {
-            let is_in = |columns: u8, index: usize| columns >> index & 1 == 1;
-            let first = rows.first().map(|(_, optional)| *optional).unwrap_or_default();
-            let shaped = rows.into_iter().map(|(required, mut optional)| {
-                for (index, value) in optional.iter_mut().enumerate() {
-                    *value = if is_in(equal, index) { first[index] } else { *value };
-                    *value = value.filter(|_| !is_in(absent, index));
-                }
-                sample(required, optional)
-            });
-            shaped.collect()
-        })
+        let row = (uniform4(number()), uniform8(option::of(number())));
+        (vec(row, 0..most), any::<u8>(), any::<u8>())
+            .prop_map(|(rows, absent, equal)| shaped(&rows, absent, equal))
+    }
+
+    /// Samples whose optional columns are absent if they are in `absent`, else all as in the first row if they are in `equal`.
+    fn shaped(rows: &[Row], absent: u8, equal: u8) -> Vec<Sample> {
+        let first = rows.first().map(|(_, optional)| *optional).unwrap_or_default();
+        let is_in = |columns: u8, index: usize| columns >> index & 1 == 1;
+        let value = |own: Option<u64>, index: usize| {
+            if is_in(equal, index) { first[index] } else { own }.filter(|_| !is_in(absent, index))
+        };
+        let optional = |own: &[Option<u64>; 8]| std::array::from_fn(|index| value(own[index], index));
+        rows.iter().map(|(required, own)| sample(*required, optional(own))).collect()
     }
 
     fn sample([elapsed, memory, need, cpu]: [u64; 4], optional: [Option<u64>; 8]) -> Sample {
