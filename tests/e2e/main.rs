@@ -12,5 +12,6 @@ mod bad_input;
 mod build;
 mod crash;
 mod directory;
+mod kept;
 mod settings;
 mod stop;
