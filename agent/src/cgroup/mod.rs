@@ -5,8 +5,10 @@
 //! empty v2 hierarchy) are told apart by `find` alone. Which of several ways is taken, and what happens if none works, is
 //! decided in [`crate::meter`].
 
+mod above;
 mod find;
 mod limits;
+mod nested;
 mod own;
 mod parse;
 mod reader;

@@ -1,242 +1,253 @@
-//! Turns readings into samples, at a pace that suits the age of the build.
+//! Turns readings into samples.
 //!
-//! Builds of two seconds must have a series, and builds of two hours a small one: 50 ms at first, then 250 ms, then the interval
-//! that was set. Between two samples that are further apart the need is still read every 250 ms, because a peak of 0.3 s is
-//! missed by half of all 1 Hz samplers; only its highest value is kept. A tick that was missed is a gap, never made up.
+//! | module | what it does |
+//! |---|---|
+//! | `pace` | when to read, and when a row of readings is complete |
+//! | `row` | several readings in one sample |
+//! | `counters` | since the start, never going back; whose limit killed |
+//! | `starved` | tells a starved build from one that merely fills its limit |
+//! | `phases`, `curve` | the need in the parts of the build, and over all of it |
 //!
-//! What leaves here obeys the wire: time strictly grows, counters start at the start of the attempt and never go back, whatever
-//! the kernel says.
+//! What leaves here obeys the wire: time strictly grows, counters start at the start of the attempt and never go back. A reading
+//! that failed is a gap, never made up.
+
+mod counters;
+mod curve;
+mod pace;
+mod phases;
+mod row;
+mod starved;
 
 use std::time::Duration;
 
-use plimsoll_proto::v1::{Sample, Totals};
+use bytesize::ByteSize;
+use plimsoll_proto::v1::{OomOrigin, Phase, Sample, Totals};
+use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-use crate::meter::{Meter, Reading};
-
-/// Until [`FIRST_UNTIL`].
-const FIRST_STEP: Duration = Duration::from_millis(50);
-const FIRST_UNTIL: Duration = Duration::from_secs(2);
-/// Until [`SECOND_UNTIL`]; and between readings of the need at all times.
-const SECOND_STEP: Duration = Duration::from_millis(250);
-const SECOND_UNTIL: Duration = Duration::from_secs(10);
-/// Whatever was set, the agent takes no more of the machine than this.
-const SHORTEST_STEP: Duration = Duration::from_millis(10);
+use self::{
+    counters::Counters,
+    curve::Curve,
+    pace::{Due, Pace},
+    phases::Phases,
+    row::Row,
+    starved::{Evidence, Starvation},
+};
+use crate::meter::{Meter, Reading, Size};
 
 /// Samples one build from its start to its end.
 #[derive(Debug)]
 pub struct Sampler {
     meter: Meter,
-    interval: Duration,
     start: Instant,
-    next_sample: Duration,
-    next_need: Duration,
-    history: History,
+    pace: Pace,
+    row: Row,
+    counters: Counters,
+    starvation: Starvation,
+    phases: Phases,
+    curve: Curve,
+    last_ms: u64,
+    /// The need that was read last.
+    need: u64,
+    kill_notice: Notice,
+    starved_notice: Notice,
+}
+
+/// Everything that was measured of one build.
+#[derive(Debug)]
+pub struct Measured {
+    /// Taken after the end; none if the one before was taken within the same millisecond, or nothing can be read any more.
+    pub last: Option<Sample>,
+    /// Counters since the start.
+    pub totals: Totals,
+    /// In order of their start, not overlapping.
+    pub phases: Vec<Phase>,
+    /// The highest need in each of at most 120 equal parts of the build, bytes.
+    pub curve: Vec<u64>,
+    /// To be closed.
+    pub meter: Meter,
 }
 
 impl Sampler {
-    /// Begins with the counters of `before` the build, which started at `start`.
+    /// Begins with the counters of `before` the build, which started at `start`. Sends a row every `interval`, and more in the
+    /// first seconds.
     pub fn new(meter: Meter, before: Option<Reading>, start: Instant, interval: Duration) -> Self {
-        let history = History { before: before.unwrap_or_default(), ..History::default() };
-        let first = step(Duration::ZERO, interval);
-        Self { meter, interval, start, next_sample: first, next_need: first, history }
+        let before = before.unwrap_or_default();
+        let starvation = Starvation::new(meter.limits().memory, before);
+        Self {
+            meter,
+            start,
+            pace: Pace::new(interval),
+            row: Row::default(),
+            counters: Counters::new(before),
+            starvation,
+            phases: Phases::default(),
+            curve: Curve::new(),
+            last_ms: 0,
+            need: 0,
+            kill_notice: Notice::default(),
+            starved_notice: Notice::default(),
+        }
     }
 
     /// When [`Self::tick`] has something to do again.
     pub fn due(&self) -> Instant {
-        self.start + self.next_sample.min(self.next_need)
+        self.start + self.pace.next()
     }
 
-    /// Reads what is due. Called early, it does nothing.
+    /// Reads what is due, and returns a sample if a row is complete. Called early, it does nothing.
     pub fn tick(&mut self) -> Option<Sample> {
         let now = self.start.elapsed();
-        if now >= self.next_sample {
-            self.next_sample = following(self.next_sample, step(self.next_sample, self.interval), now);
-            self.next_need = now + SECOND_STEP;
-            return self.sample(now);
-        }
-        if now >= self.next_need {
-            self.next_need = following(self.next_need, SECOND_STEP, now);
-            if let Some(need) = self.meter.read_need() {
-                self.history.add_need(need);
+        let due = self.pace.take(now)?;
+        let before = cpu_time();
+        let sample = match due {
+            Due::Row => self.close_row(now),
+            Due::Size => {
+                if let Some(size) = self.meter.read_size() {
+                    self.take_in(now, size);
+                }
+                None
             }
+        };
+        if self.meter.looks_at_processes() {
+            self.pace.rest(self.start.elapsed(), cpu_time().saturating_sub(before));
         }
-        None
+        sample
     }
 
-    fn sample(&mut self, now: Duration) -> Option<Sample> {
-        let reading = self.meter.read()?;
-        self.history.add(&reading, now)
+    /// Begins a phase of the build, and ends the one before. Reads at once, so that the CPU time is exact.
+    pub fn begin_phase(&mut self, name: &str) {
+        let now = self.start.elapsed();
+        let need = self.read_at_bound(now);
+        self.phases.begin(name, now, self.counters.cpu_usec(), need);
     }
 
-    /// Reads once more, after the end of the command. Returns the last sample, the totals, and the meter to be closed.
-    pub fn finish(mut self) -> (Option<Sample>, Totals, Meter) {
-        let last = self.sample(self.start.elapsed());
-        (last, self.history.totals(), self.meter)
-    }
-}
-
-/// Time between two samples, `elapsed` after the start.
-fn step(elapsed: Duration, interval: Duration) -> Duration {
-    let step = if elapsed < FIRST_UNTIL {
-        interval.min(FIRST_STEP)
-    } else if elapsed < SECOND_UNTIL {
-        interval.min(SECOND_STEP)
-    } else {
-        interval
-    };
-    step.max(SHORTEST_STEP)
-}
-
-/// The next moment after `now` on the grid of `step` that begins at `due`.
-fn following(due: Duration, step: Duration, now: Duration) -> Duration {
-    let missed = now.saturating_sub(due).as_nanos() / step.as_nanos().max(1);
-    let missed = u32::try_from(missed).unwrap_or(u32::MAX - 1);
-    due.saturating_add(step.saturating_mul(missed + 1))
-}
-
-/// What was seen so far.
-#[derive(Debug, Default)]
-struct History {
-    /// Counters before the start.
-    before: Reading,
-    last: Option<Sample>,
-    need_peak: Option<u64>,
-    /// Counters since the start, as high as they ever were.
-    cpu_usec: u64,
-    memory_peak: Option<u64>,
-    oom_kill: Option<u64>,
-    reclaim_failures: Option<u64>,
-}
-
-impl History {
-    fn add_need(&mut self, need: u64) {
-        self.need_peak = self.need_peak.max(Some(need));
+    /// Ends the phase of now, if there is one.
+    pub fn end_phase(&mut self) {
+        let now = self.start.elapsed();
+        self.read_at_bound(now);
+        self.phases.end(now, self.counters.cpu_usec());
     }
 
-    /// Takes a reading in; `None` if it comes within the same millisecond as the last one.
-    fn add(&mut self, reading: &Reading, elapsed: Duration) -> Option<Sample> {
-        let since = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
-        self.add_need(reading.need);
-        self.cpu_usec = self.cpu_usec.max(reading.cpu_usec.saturating_sub(self.before.cpu_usec));
-        self.oom_kill = self.oom_kill.max(since(reading.oom_kill, self.before.oom_kill));
-        let failures = since(reading.reclaim_failures, self.before.reclaim_failures);
-        self.reclaim_failures = self.reclaim_failures.max(failures);
-        // in a shared group the mark may be older than the build; once it grows, it is the build's
-        let grown = reading.memory_peak.filter(|&mark| Some(mark) > self.before.memory_peak);
-        self.memory_peak = self.memory_peak.max(grown);
-        let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
-        if self.last.is_some_and(|last| elapsed_ms <= last.elapsed_ms) {
+    /// Reads at the bound of a phase, unless phases are not told apart any more. Returns the need, 0 if there is none.
+    fn read_at_bound(&mut self, now: Duration) -> u64 {
+        if !self.phases.are_told_apart() || !self.read(now) {
+            return 0;
+        }
+        self.need
+    }
+
+    /// A line for the log of the job, if there is something that whoever reads it should know at once: each kind comes once.
+    pub fn take_notice(&mut self) -> Option<String> {
+        self.kill_notice.take().or_else(|| self.starved_notice.take())
+    }
+
+    /// Reads once more, after the end of the command.
+    pub fn finish(mut self) -> Measured {
+        let now = self.start.elapsed();
+        let last = self.close_row(now);
+        Measured {
+            last,
+            totals: self.counters.totals(self.starvation.starved_ms()),
+            phases: self.phases.finish(now, self.counters.cpu_usec()),
+            curve: self.curve.finish(),
+            meter: self.meter,
+        }
+    }
+
+    /// Reads everything and makes a sample of the row, unless it would come within the same millisecond as the last one.
+    fn close_row(&mut self, now: Duration) -> Option<Sample> {
+        let read = self.read(now);
+        let elapsed_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX).max(1);
+        if !read || elapsed_ms <= self.last_ms {
             return None;
         }
-        self.last = Some(Sample {
-            elapsed_ms,
-            memory_bytes: reading.memory,
-            need_bytes: reading.need,
-            memory_peak_bytes: self.memory_peak,
-            cpu_usec: self.cpu_usec,
-            oom_kill: self.oom_kill,
-            reclaim_failures: self.reclaim_failures,
-            ..Sample::default()
-        });
-        self.last
+        self.last_ms = elapsed_ms;
+        let (size, need_max) = std::mem::take(&mut self.row).means();
+        Some(self.counters.sample(elapsed_ms, size, need_max, self.starvation.starved_ms()))
     }
 
-    fn totals(&self) -> Totals {
-        Totals {
-            cpu_usec: self.cpu_usec,
-            memory_peak_bytes: self.memory_peak,
-            oom_kill: self.oom_kill,
-            reclaim_failures: self.reclaim_failures,
-            need_peak_bytes: self.need_peak,
-            ..Totals::default()
+    /// Reads everything; false if that failed.
+    fn read(&mut self, now: Duration) -> bool {
+        let Some(reading) = self.meter.read() else { return false };
+        self.take_in(now, Size { memory: reading.memory, need: reading.need });
+        if self.counters.add(&reading) {
+            self.kill_notice.put(|| killed(&self.counters, self.meter.limits().memory));
+        }
+        if let Some(evidence) = self.starvation.add(now, &reading) {
+            self.starved_notice.put(|| starving(&evidence));
+        }
+        true
+    }
+
+    fn take_in(&mut self, now: Duration, size: Size) {
+        self.need = size.need;
+        self.row.add(size);
+        self.counters.add_need(size.need);
+        self.phases.add_need(size.need);
+        self.curve.add(now, size.need);
+    }
+}
+
+/// CPU time of this thread. Unlike the time of day it does not count while others run.
+fn cpu_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
+/// A line that is said once.
+#[derive(Debug, Default)]
+enum Notice {
+    #[default]
+    None,
+    Waiting(String),
+    Said,
+}
+
+impl Notice {
+    fn put(&mut self, line: impl FnOnce() -> String) {
+        if matches!(self, Self::None) {
+            *self = Self::Waiting(line());
         }
     }
+
+    fn take(&mut self) -> Option<String> {
+        if !matches!(self, Self::Waiting(_)) {
+            return None;
+        }
+        match std::mem::replace(self, Self::Said) {
+            Self::Waiting(line) => Some(line),
+            Self::None | Self::Said => None,
+        }
+    }
+}
+
+fn killed(counters: &Counters, limit: Option<u64>) -> String {
+    let kills = counters.oom_kill().unwrap_or(0);
+    let processes = if kills == 1 { "process" } else { "processes" };
+    let limit = limit.map_or_else(String::new, |limit| format!(" of {}", ByteSize::b(limit)));
+    let origin = match counters.oom_origin() {
+        OomOrigin::OwnLimit => format!(" at the build's own memory limit{limit}"),
+        OomOrigin::LimitAbove => format!(" at a memory limit above the build's own{limit}"),
+        OomOrigin::Host => " because the whole machine is out of memory".to_owned(),
+        OomOrigin::Unspecified => " for memory".to_owned(),
+    };
+    format!("the kernel killed {kills} {processes} of the build{origin}")
+}
+
+fn starving(evidence: &Evidence) -> String {
+    let counts = [
+        (evidence.failures, "failed charges/s"),
+        (evidence.major_faults, "major faults/s"),
+        (evidence.stalled_percent, "% of the time at a standstill for memory"),
+    ];
+    let counts = counts.into_iter().filter_map(|(count, name)| Some(format!(", {} {name}", count?)));
+    format!(
+        "the build is starving now at its memory limit of {}: it needs {}{}",
+        ByteSize::b(evidence.limit),
+        ByteSize::b(evidence.need),
+        counts.collect::<String>()
+    )
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cgroup::fake::FakeKernel;
-
-    const MS: fn(u64) -> Duration = Duration::from_millis;
-
-    #[test]
-    fn the_pace_slows_down_with_the_age_of_the_build() {
-        let second = Duration::from_secs(1);
-        assert_eq!(step(MS(0), second), MS(50));
-        assert_eq!(step(MS(1999), second), MS(50));
-        assert_eq!(step(MS(2000), second), MS(250));
-        assert_eq!(step(MS(10_000), second), second);
-        assert_eq!(step(MS(0), MS(20)), MS(20), "who asks for more gets it at all times");
-        assert_eq!(step(MS(60_000), Duration::ZERO), SHORTEST_STEP);
-    }
-
-    #[test]
-    fn missed_ticks_are_gaps() {
-        assert_eq!(following(MS(50), MS(50), MS(51)), MS(100));
-        assert_eq!(following(MS(50), MS(50), MS(349)), MS(350));
-        assert_eq!(following(MS(50), MS(50), MS(350)), MS(400));
-        assert!(following(MS(50), Duration::from_nanos(1), Duration::from_secs(1 << 40)) > MS(50));
-    }
-
-    #[test]
-    fn nothing_that_leaves_goes_back() {
-        let before = Reading {
-            cpu_usec: 1000,
-            oom_kill: Some(4),
-            memory_peak: Some(500),
-            reclaim_failures: Some(10),
-            ..Reading::default()
-        };
-        let mut history = History { before, ..History::default() };
-        let first = Reading {
-            memory: 300,
-            need: 200,
-            memory_peak: Some(500),
-            cpu_usec: 1700,
-            oom_kill: Some(5),
-            reclaim_failures: Some(12),
-        };
-        let sample = history.add(&first, MS(50)).unwrap();
-        assert_eq!((sample.cpu_usec, sample.oom_kill, sample.reclaim_failures), (700, Some(1), Some(2)));
-        assert_eq!(sample.memory_peak_bytes, None, "a mark from before the start says nothing");
-        let back = Reading {
-            cpu_usec: 0,
-            oom_kill: Some(0),
-            reclaim_failures: None,
-            memory_peak: Some(700),
-            need: 100,
-            ..first
-        };
-        assert_eq!(history.add(&back, MS(50)), None, "time must grow");
-        let sample = history.add(&back, MS(51)).unwrap();
-        assert_eq!((sample.cpu_usec, sample.oom_kill, sample.reclaim_failures), (700, Some(1), Some(2)));
-        assert_eq!((sample.memory_peak_bytes, sample.need_bytes), (Some(700), 100));
-        history.add_need(900);
-        assert_eq!(history.totals().need_peak_bytes, Some(900));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_build_of_thirteen_seconds_has_75_samples_and_the_need_is_read_in_between() {
-        let fake = FakeKernel::v2("/build");
-        let mut meter = Meter::prepare(&fake.kernel(), "01", None);
-        let before = meter.read();
-        let start = Instant::now();
-        let mut sampler = Sampler::new(meter, before, start, Duration::from_secs(1));
-        let mut samples = Vec::new();
-        while start.elapsed() < Duration::from_secs(13) {
-            tokio::time::sleep_until(sampler.due()).await;
-            // a peak between two samples, longer than 250 ms
-            let peak = (11_300..11_700).contains(&start.elapsed().as_millis());
-            let stat = format!("anon {}\n", 1000 + 8000 * u32::from(peak));
-            fake.write("/sys/fs/cgroup/build/memory.stat", &stat);
-            samples.extend(sampler.tick());
-        }
-        assert_eq!(samples.len(), 40 + 32 + 3);
-        assert!(samples.iter().all(|sample| sample.need_bytes == 1000));
-        let (last, totals, _meter) = sampler.finish();
-        assert_eq!(last, None, "the last sample was a moment ago");
-        assert_eq!(totals.need_peak_bytes, Some(9000));
-    }
-}
+mod tests;
