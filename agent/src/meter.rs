@@ -211,6 +211,29 @@ impl Meter {
         matches!(&self.way, Way::Tree(_) | Way::Group(_, Some(_)))
     }
 
+    /// Says whether the build has a group of its own.
+    #[cfg(test)]
+    pub(crate) fn has_own_group(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Kills everything in the build's own group, for tests that do not wait for its end.
+    #[cfg(test)]
+    pub(crate) fn kill_own_group(&self) {
+        let Some(own) = &self.own else { return };
+        let file = own.groups().memory.dir.join("cgroup.procs");
+        // again and again: a shell starts the next command before it is killed
+        while let Ok(pids) = std::fs::read_to_string(&file)
+            && !pids.is_empty()
+        {
+            for pid in pids.lines().filter_map(|pid| pid.parse().ok()).filter(|&pid| pid > 1) {
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL)
+                    .ok();
+            }
+            std::thread::yield_now();
+        }
+    }
+
     fn note<T>(&mut self, result: Result<T, Error>) -> Option<T> {
         match result {
             Ok(value) => Some(value),

@@ -15,6 +15,8 @@ mod reader;
 
 #[cfg(test)]
 pub(crate) mod fake;
+#[cfg(test)]
+mod real_tests;
 
 pub use find::{Group, Groups, Version, find};
 pub use limits::Limits;

@@ -250,4 +250,6 @@ fn starving(evidence: &Evidence) -> String {
 }
 
 #[cfg(test)]
+mod real_tests;
+#[cfg(test)]
 mod tests;

@@ -19,8 +19,8 @@ const NEED_PERCENT: u64 = 85;
 const FAILURES: u64 = 5_000;
 /// Refaults a second that mean as much where failed charges are not counted: 4 MiB/s read again.
 const REFAULTS: u64 = 1_000;
-/// Major faults a second. Seen: 66 to 235 starved, 0.3 to 1.5 healthy.
-const MAJOR_FAULTS: u64 = 10;
+/// Major faults a second. Seen: 28 to 235 starved, 0 to 1.5 healthy.
+const MAJOR_FAULTS: u64 = 5;
 /// Percent of the time in which every task stood still for memory. oomd and below act on 10 to 60 for half a minute.
 const STALLED_PERCENT: u64 = 20;
 
