@@ -4,7 +4,12 @@
 //! What a group had counted when it was last seen stays counted after it is gone. One that comes and goes between two looks is
 //! missed.
 
-use std::{collections::HashMap, fs, os::unix::fs::MetadataExt, path::PathBuf};
+use std::{
+    collections::HashMap,
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
 use super::parse::parse_field;
 use crate::kernel;
@@ -59,15 +64,13 @@ impl Nested {
         let (mut found, mut complete) = (HashMap::new(), true);
         let mut folders = vec![self.dir.clone()];
         while let Some(folder) = folders.pop() {
-            let Ok(entries) = fs::read_dir(&folder) else { continue };
-            for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-                if found.len() >= GROUPS {
-                    complete = false;
-                    break;
-                }
-                let Ok(metadata) = entry.metadata() else { continue };
-                found.insert(metadata.ino(), counts(&entry.path()));
-                folders.push(entry.path());
+            for (group, path) in groups_in(&folder).take(GROUPS + 1 - found.len()) {
+                found.insert(group, counts(&path));
+                folders.push(path);
+            }
+            if found.len() > GROUPS {
+                complete = false;
+                break;
             }
         }
         self.take_in(found, complete);
@@ -94,8 +97,16 @@ impl Nested {
     }
 }
 
+/// Inode and path of the groups in one.
+fn groups_in(folder: &Path) -> impl Iterator<Item = (u64, PathBuf)> {
+    fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|entry| {
+        let is_group = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_group { Some((entry.metadata().ok()?.ino(), entry.path())) } else { None }
+    })
+}
+
 /// The counters of one group; `None` if it has none, or is just being removed.
-fn counts(dir: &std::path::Path) -> Option<Counts> {
+fn counts(dir: &Path) -> Option<Counts> {
     let text = |name| kernel::read(&dir.join(name)).ok().flatten();
     let kills = parse_field(&text("memory.oom_control")?, "oom_kill").unwrap_or(0);
     let failures = text("memory.failcnt").and_then(|text| text.trim().parse().ok()).unwrap_or(0);

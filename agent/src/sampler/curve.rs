@@ -73,10 +73,9 @@ mod tests {
         for hours in [0, 1, 500] {
             let mut curve = Curve::new();
             let readings = 100 + hours * 36_000;
-            for reading in 0..readings {
-                let peak = reading == readings * 3 / 4;
-                curve.add(MS(reading * 100), if peak { 900 } else { 100 });
-            }
+            let peak = readings * 3 / 4;
+            (0..readings)
+                .for_each(|reading| curve.add(MS(reading * 100), 100 + 800 * u64::from(reading == peak)));
             let curve = curve.finish();
             assert!((60..=BUCKETS).contains(&curve.len()), "{}", curve.len());
             let peak = curve.iter().position(|&need| need == 900).unwrap();
