@@ -16,7 +16,7 @@ use crate::{
     delivery::{self, Delivery, Report},
     kernel::Kernel,
     meter::Meter,
-    sampler::Sampler,
+    sampler::{Measured, Sampler},
 };
 
 /// What to run, and how to measure it.
@@ -119,7 +119,7 @@ impl Build {
     async fn watch(mut self, settings: &Settings, hello: &Hello, start: Instant) -> u8 {
         let exit = self.until_end().await;
         let wall = start.elapsed();
-        let (last, totals, meter) = self.sampler.finish();
+        let Measured { last, totals, phases: _, curve: _, meter } = self.sampler.finish();
         // the last sample is taken after the end; the attempt does not end before it
         let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
         let wall_ms = wall_ms.max(last.map_or(0, |sample| sample.elapsed_ms));
@@ -166,6 +166,9 @@ impl Build {
                 () = tokio::time::sleep_until(self.sampler.due()) => {
                     if let Some(sample) = self.sampler.tick() {
                         self.delivery.push(sample);
+                    }
+                    if let Some(notice) = self.sampler.take_notice() {
+                        say(&format!("plimsoll: {notice}"));
                     }
                 }
             }
