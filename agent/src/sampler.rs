@@ -9,7 +9,10 @@
 
 use std::time::Duration;
 
-use plimsoll_proto::v1::{Sample, Totals};
+use plimsoll_proto::{
+    limits,
+    v1::{Phase, Sample, Totals},
+};
 use tokio::time::Instant;
 
 use crate::meter::{Meter, Reading};
@@ -23,9 +26,27 @@ const SECOND_UNTIL: Duration = Duration::from_secs(10);
 /// Whatever was set, the agent takes no more of the machine than this.
 const SHORTEST_STEP: Duration = Duration::from_millis(10);
 
+/// Everything that was measured of one build.
+#[derive(Debug)]
+pub struct Measured {
+    /// The last sample, unless one was taken a moment before.
+    pub last: Option<Sample>,
+    /// Counters after the end.
+    pub totals: Totals,
+    /// In order of their start; at most [`limits::PHASES`].
+    pub phases: Vec<Phase>,
+    /// The need over the whole build, in at most 120 equal parts.
+    pub curve: Vec<u64>,
+    /// To be closed.
+    pub meter: Meter,
+}
+
 /// Samples one build from its start to its end.
 #[derive(Debug)]
 pub struct Sampler {
+    phases: Vec<Phase>,
+    in_phase: bool,
+    curve: Vec<u64>,
     meter: Meter,
     interval: Duration,
     start: Instant,
@@ -39,7 +60,17 @@ impl Sampler {
     pub fn new(meter: Meter, before: Option<Reading>, start: Instant, interval: Duration) -> Self {
         let history = History { before: before.unwrap_or_default(), ..History::default() };
         let first = step(Duration::ZERO, interval);
-        Self { meter, interval, start, next_sample: first, next_need: first, history }
+        Self {
+            phases: Vec::new(),
+            in_phase: false,
+            curve: Vec::new(),
+            meter,
+            interval,
+            start,
+            next_sample: first,
+            next_need: first,
+            history,
+        }
     }
 
     /// When [`Self::tick`] has something to do again.
@@ -66,13 +97,55 @@ impl Sampler {
 
     fn sample(&mut self, now: Duration) -> Option<Sample> {
         let reading = self.meter.read()?;
+        self.curve.push(reading.need);
+        if let Some(phase) = self.phases.last_mut().filter(|_| self.in_phase) {
+            phase.need_peak_bytes = phase.need_peak_bytes.max(reading.need);
+        }
         self.history.add(&reading, now)
     }
 
-    /// Reads once more, after the end of the command. Returns the last sample, the totals, and the meter to be closed.
-    pub fn finish(mut self) -> (Option<Sample>, Totals, Meter) {
+    /// A phase begins; the one before ends.
+    pub fn begin_phase(&mut self, name: &str) {
+        self.end_phase();
+        if self.phases.len() < limits::PHASES {
+            let started_ms = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let name = name.to_owned();
+            self.phases.push(Phase { name, started_ms, cpu_usec: self.history.cpu_usec, ..Phase::default() });
+            self.in_phase = true;
+        }
+    }
+
+    /// The phase ends.
+    pub fn end_phase(&mut self) {
+        let now = self.start.elapsed();
+        if let Some(reading) = self.meter.read() {
+            let cpu_usec = reading.cpu_usec.saturating_sub(self.history.before.cpu_usec);
+            self.history.cpu_usec = self.history.cpu_usec.max(cpu_usec);
+            self.history.add_need(reading.need);
+            if let Some(phase) = self.phases.last_mut().filter(|_| self.in_phase) {
+                phase.need_peak_bytes = phase.need_peak_bytes.max(reading.need);
+            }
+        }
+        if let Some(phase) = self.phases.last_mut().filter(|_| std::mem::take(&mut self.in_phase)) {
+            let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+            phase.wall_ms = now_ms.saturating_sub(phase.started_ms);
+            phase.cpu_usec = self.history.cpu_usec.saturating_sub(phase.cpu_usec);
+        }
+    }
+
+    /// A line for the job's log, while the build runs.
+    pub fn take_notice(&mut self) -> Option<String> {
+        None
+    }
+
+    /// Reads once more, after the end of the command.
+    pub fn finish(mut self) -> Measured {
+        self.end_phase();
         let last = self.sample(self.start.elapsed());
-        (last, self.history.totals(), self.meter)
+        let totals = self.history.totals();
+        let part = self.curve.len().div_ceil(120).max(1);
+        let curve = self.curve.chunks(part).filter_map(|part| part.iter().max().copied()).collect();
+        Measured { last, totals, phases: self.phases, curve, meter: self.meter }
     }
 }
 
@@ -235,7 +308,7 @@ mod tests {
         }
         assert_eq!(samples.len(), 40 + 32 + 3);
         assert!(samples.iter().all(|sample| sample.need_bytes == 1000));
-        let (last, totals, _meter) = sampler.finish();
+        let Measured { last, totals, .. } = sampler.finish();
         assert_eq!(last, None, "the last sample was a moment ago");
         assert_eq!(totals.need_peak_bytes, Some(9000));
     }
