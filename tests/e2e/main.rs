@@ -12,5 +12,6 @@ mod bad_input;
 mod build;
 mod crash;
 mod directory;
+mod output;
 mod settings;
 mod stop;

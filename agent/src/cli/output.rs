@@ -15,7 +15,13 @@ use crate::{
 pub(super) struct PhaseArgs {
     /// Where phases of the build come from: `auto`, `off`, or a list of `gitlab` and `spack`. `auto` reads the output for both in
     /// a CI job (`CI` is set) or if there is a pattern, and leaves it alone otherwise.
-    #[arg(long, value_name = "WHICH", env = "PLIMSOLL_PHASES", default_value = "auto", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "WHICH",
+        env = "PLIMSOLL_PHASES",
+        default_value = "auto",
+        value_delimiter = ','
+    )]
     phases: Vec<String>,
     /// A line of the output that matches this begins a phase; its first named group, or its first group, is the name. May be
     /// given 16 times.
@@ -30,7 +36,8 @@ impl PhaseArgs {
         if patterns.len() > PATTERNS {
             return Err(format!("--phase-pattern may be given {PATTERNS} times"));
         }
-        let words: Vec<&str> = phases.iter().map(|word| word.trim()).filter(|word| !word.is_empty()).collect();
+        let words: Vec<&str> =
+            phases.iter().map(|word| word.trim()).filter(|word| !word.is_empty()).collect();
         match words.as_slice() {
             ["off"] if patterns.is_empty() => Ok(None),
             ["off"] => Err("--phases off and --phase-pattern exclude each other".to_owned()),
@@ -140,13 +147,17 @@ mod tests {
     #[test]
     fn the_report_is_a_page_in_ci_and_a_line_elsewhere() {
         let settings = |words: &[&str], job: &Job| line(words)?.report.settings(job);
-        let (here, ci) = (job(&[]), job(&[("CI", "1"), ("GITLAB_CI", "true"), ("LANG", "C"), ("LC_CTYPE", "de_DE.utf8")]));
+        let (here, ci) =
+            (job(&[]), job(&[("CI", "1"), ("GITLAB_CI", "true"), ("LANG", "C"), ("LC_CTYPE", "de_DE.utf8")]));
         assert_eq!(settings(&[], &here), Ok(report::Settings::default()));
         let folded = report::Settings { style: Style::Text, fold: true, utf8: true, file: None };
         assert_eq!(settings(&[], &ci), Ok(folded.clone()));
         assert_eq!(settings(&["--report", "text,json=a.json"], &ci).unwrap().file, Some("a.json".into()));
         assert_eq!(settings(&["--report", "json=a.json"], &ci).unwrap().style, Style::Text);
-        assert_eq!(settings(&["--report-file", "b", "--report", "none"], &ci).unwrap().file, Some("b".into()));
+        assert_eq!(
+            settings(&["--report-file", "b", "--report", "none"], &ci).unwrap().file,
+            Some("b".into())
+        );
         assert_eq!(settings(&["--quiet"], &ci), Ok(report::Settings { style: Style::None, ..folded }));
         assert!(settings(&["--report", "loud"], &ci).unwrap_err().contains("expected text, line, none"));
         assert!(settings(&["--report", "json="], &ci).unwrap_err().contains("expected text, line, none"));

@@ -60,7 +60,9 @@ impl Pattern {
         let named = regex.capture_names().position(|name| name.is_some());
         match named.or_else(|| (regex.captures_len() > 1).then_some(1)) {
             Some(group) => Ok(Self { regex, group }),
-            None => Err("a pattern needs a group for the phase's name, for example 'Entering (.+)'".to_owned()),
+            None => {
+                Err("a pattern needs a group for the phase's name, for example 'Entering (.+)'".to_owned())
+            }
         }
     }
 }
@@ -124,7 +126,8 @@ impl Scanner {
 
     /// Looks through whole lines, each with its end. Most output holds no mark, and costs only the search for a few words.
     fn scan_lines(&self, lines: &[u8], marks: &mut Vec<Mark>) {
-        let lines = if memchr(ESCAPE, lines).is_some() { Cow::Owned(plain(lines)) } else { Cow::Borrowed(lines) };
+        let lines =
+            if memchr(ESCAPE, lines).is_some() { Cow::Owned(plain(lines)) } else { Cow::Borrowed(lines) };
         let mut found = Vec::new();
         if self.kinds.gitlab {
             found.extend(hits(&self.section, &lines, section));
@@ -242,7 +245,9 @@ fn name(bytes: &[u8]) -> Option<String> {
 fn plain(lines: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(lines.len());
     for line in lines.split_inclusive(|byte| matches!(byte, b'\r' | b'\n')) {
-        let Some((end, text)) = line.split_last().filter(|(end, _)| matches!(end, b'\r' | b'\n')) else { break };
+        let Some((end, text)) = line.split_last().filter(|(end, _)| matches!(end, b'\r' | b'\n')) else {
+            break;
+        };
         let mut bytes = text.iter().copied().take(LINE_BYTES);
         while let Some(byte) = bytes.next() {
             if byte == ESCAPE {
@@ -276,7 +281,11 @@ mod tests {
 
     fn all() -> Kinds {
         let patterns = ["^Entering (.+)$", r"^\[(?:\d+)/(?:\d+)\] (?P<what>\w+)"];
-        Kinds { gitlab: true, spack: true, patterns: patterns.map(|text| Pattern::new(text).unwrap()).to_vec() }
+        Kinds {
+            gitlab: true,
+            spack: true,
+            patterns: patterns.map(|text| Pattern::new(text).unwrap()).to_vec(),
+        }
     }
 
     fn scan(text: &[u8]) -> Vec<Mark> {

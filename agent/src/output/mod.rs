@@ -142,9 +142,9 @@ impl Output {
         self.pipes.clear();
         let Some(terminal) = &mut self.terminal else { return };
         terminal.slave = None;
-        let typed = terminal.take_over().and_then(|()| {
-            if terminal.typed { type_into(terminal, &self.stop) } else { Ok(()) }
-        });
+        let typed = terminal
+            .take_over()
+            .and_then(|()| if terminal.typed { type_into(terminal, &self.stop) } else { Ok(()) });
         if let Err(error) = typed {
             tracing::warn!(%error, "the terminal does not take part in the build");
         }

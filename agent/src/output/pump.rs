@@ -144,7 +144,11 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
         let watched = if sink_gone { 2 } else { 3 };
         retry(|| poll(fds.get_mut(..watched).unwrap_or_default(), None))?;
         let [source, stop, sink] = fds.map(|fd| fd.revents());
-        Ok(Ready { read: !source.is_empty(), stop: !stop.is_empty(), sink_gone: sink.contains(PollFlags::ERR) })
+        Ok(Ready {
+            read: !source.is_empty(),
+            stop: !stop.is_empty(),
+            sink_gone: sink.contains(PollFlags::ERR),
+        })
     }
 }
 

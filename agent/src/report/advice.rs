@@ -24,10 +24,9 @@ pub(crate) struct Advice {
 
 /// Asks the server, once it has the attempt.
 pub(crate) async fn ask(server: &str, key: Key, attempt: String, failed: bool) -> Advice {
-    answers(server, key, attempt, failed).await.unwrap_or_else(|failure| Advice {
-        problem: Some(failure.to_string()),
-        ..Advice::default()
-    })
+    answers(server, key, attempt, failed)
+        .await
+        .unwrap_or_else(|failure| Advice { problem: Some(failure.to_string()), ..Advice::default() })
 }
 
 async fn answers(server: &str, key: Key, attempt: String, failed: bool) -> Result<Advice, Failure> {

@@ -50,7 +50,7 @@ plimsoll: hdf5@1.14.6 ended with exit code 0 after 100.0 s; need 3.00 GiB of 16.
   cpu       6 min 30 s in 1 min 40 s, 3.9 cores, asked 4.0; held back by the limit for 2.5 s
   phases                                            time most needed         cpu
             hdf5: build                       1 min 20 s    3.00 GiB  2 min 40 s
-            hdf5: cmake                          10.0 s    1.00 GiB      20.0 s
+            hdf5: cmake                           10.0 s    1.00 GiB      20.0 s
   samples   delivered as gitlab.com:7
   next run  memory request 3.75 GiB (this build's need and 25 %, without history)";
     assert_eq!(page, expected);
@@ -71,7 +71,8 @@ fn a_killed_build_names_the_limit_and_the_verdict() {
     });
     let page = body(&facts, true);
     assert!(page.contains("  starved   1 min 01 s at its memory limit"), "{page}");
-    let killed = "  killed    2 processes by the kernel, at a limit above the build's own, which others may share";
+    let killed =
+        "  killed    2 processes by the kernel, at a limit above the build's own, which others may share";
     assert!(page.contains(killed), "{page}");
     assert!(page.contains("  retry     yes, fewer jobs: oom (97 % sure); killed [2J at 4 GiB\n"), "{page}");
     assert!(page.contains("more memory than 3.00 GiB: it was held back there"), "{page}");
@@ -117,7 +118,8 @@ fn in_gitlab_the_page_is_folded_and_without_utf8_it_is_ascii() {
     let settings = Settings { style: Style::Text, fold: true, utf8: false, file: None };
     let page = render(&good(), &settings).unwrap();
     assert!(page.is_ascii(), "{page}");
-    let (start, rest) = page.split_once(":plimsoll[collapsed=true]\r\x1b[0Kplimsoll: hdf5@1.14.6 ended").unwrap();
+    let (start, rest) =
+        page.split_once(":plimsoll[collapsed=true]\r\x1b[0Kplimsoll: hdf5@1.14.6 ended").unwrap();
     assert!(start.starts_with("\x1b[0Ksection_start:") && rest.contains(" needed 3.00 GiB"), "{page}");
     let end = page.lines().last().unwrap();
     assert!(end.starts_with("\x1b[0Ksection_end:") && end.ends_with(":plimsoll\r\x1b[0K"), "{page}");
@@ -126,6 +128,7 @@ fn in_gitlab_the_page_is_folded_and_without_utf8_it_is_ascii() {
 #[test]
 fn what_was_not_measured_is_not_made_up() {
     let page = body(&Facts { measures_only: true, ..Facts::default() }, true);
-    let expected = "  memory    not measured\n  cpu       0.0 s in 0.0 s\n  samples   kept nowhere: no server is set\n";
+    let expected =
+        "  memory    not measured\n  cpu       0.0 s in 0.0 s\n  samples   kept nowhere: no server is set\n";
     assert_eq!(page, expected);
 }
