@@ -45,22 +45,16 @@ impl PhaseArgs {
                 let wanted = job.ci || !patterns.is_empty();
                 Ok(wanted.then_some(Kinds { gitlab: true, spack: true, patterns }))
             }
-            kinds => {
-                let mut marks = Kinds { patterns, ..Kinds::default() };
-                for kind in kinds {
-                    match *kind {
-                        "gitlab" => marks.gitlab = true,
-                        "spack" => marks.spack = true,
-                        other => {
-                            return Err(format!(
-                                "--phases {other:?}: expected auto, off, or a list of gitlab and spack"
-                            ));
-                        }
-                    }
-                }
-                Ok(Some(marks))
-            }
+            kinds => kinds.iter().try_fold(Kinds { patterns, ..Kinds::default() }, add).map(Some),
         }
+    }
+}
+
+fn add(kinds: Kinds, word: &&str) -> Result<Kinds, String> {
+    match *word {
+        "gitlab" => Ok(Kinds { gitlab: true, ..kinds }),
+        "spack" => Ok(Kinds { spack: true, ..kinds }),
+        other => Err(format!("--phases {other:?}: expected auto, off, or a list of gitlab and spack")),
     }
 }
 

@@ -14,7 +14,7 @@ mod tracker;
 use std::{
     ffi::CString,
     io,
-    os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd},
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
     sync::Arc,
     time::Duration,
 };
@@ -33,6 +33,7 @@ use rustix::{
 };
 use tokio::{sync::oneshot, time::timeout};
 
+pub(crate) use board::Change;
 pub use markers::{Kinds, PATTERNS, Pattern};
 
 use board::Board;
@@ -80,7 +81,7 @@ impl Output {
         let second = if one { Vec::new() } else { vec![stderr()] };
         for targets in [first, second] {
             let Some(&sink) = targets.first() else { continue };
-            let numbers = targets.iter().map(|fd| fd.as_raw_fd()).collect();
+            let numbers = targets.iter().map(AsRawFd::as_raw_fd).collect();
             if !isatty(sink) {
                 output.add_pipe(sink, numbers, kinds)?;
             } else if output.terminal.is_none() && in_foreground(sink) {
@@ -150,13 +151,13 @@ impl Output {
         }
     }
 
-    /// The phase that the build entered next; `None` outside of all. May be dropped and called again.
-    pub(crate) async fn next_phase(&self) -> Option<String> {
+    /// The next change of phase. May be dropped and called again.
+    pub(crate) async fn next_change(&self) -> Change {
         self.board.next().await
     }
 
-    /// As [`Self::next_phase`], if the build entered one.
-    pub(crate) fn take_phase(&self) -> Option<Option<String>> {
+    /// As [`Self::next_change`], if there is one.
+    pub(crate) fn take_change(&self) -> Option<Change> {
         self.board.take()
     }
 

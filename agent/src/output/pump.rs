@@ -70,6 +70,10 @@ struct Ready {
     sink_gone: bool,
 }
 
+impl Ready {
+    const TO_READ: Self = Self { read: true, stop: false, sink_gone: false };
+}
+
 impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
     /// Starts the thread. What is returned tells its end.
     pub(super) fn start(self) -> io::Result<oneshot::Receiver<()>> {
@@ -87,19 +91,20 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
     /// Until the end of the source, of the sink, or until it is told to stop. The source is closed at the end: whoever
     /// still holds the other side of a pipe, a daemon for example, gets SIGPIPE or EPIPE at its next write.
     fn run(mut self, buffer: &mut [u8]) -> io::Result<()> {
-        let (mut left, mut sink_gone) = (None, false);
+        // once it is told to stop: what it may still read
+        let mut left = None;
+        let mut sink_gone = false;
         loop {
-            if left.is_none() {
-                let ready = self.wait(sink_gone)?;
-                sink_gone = sink_gone || ready.sink_gone;
-                if ready.stop {
-                    left = Some(self.drain_bytes());
-                } else if !ready.read && !self.must_end(sink_gone) {
-                    continue;
-                }
+            let ready = if left.is_none() { self.wait(sink_gone)? } else { Ready::TO_READ };
+            sink_gone = sink_gone || ready.sink_gone;
+            if ready.stop {
+                left = Some(self.drain_bytes());
             }
             if left == Some(0) || self.must_end(sink_gone) {
                 return Ok(());
+            }
+            if !ready.read && !ready.stop {
+                continue;
             }
             let read = match read_now(&self.source, buffer) {
                 Ok(0) => return Ok(()),

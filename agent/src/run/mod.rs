@@ -2,6 +2,7 @@
 
 mod command;
 mod signals;
+mod witness;
 
 use std::{ffi::OsString, io::Write, time::Duration};
 
@@ -13,13 +14,14 @@ use ulid::Ulid;
 use self::{
     command::Running,
     signals::{Arrived, Signals},
+    witness::Witness,
 };
 use crate::{
     clock,
     delivery::{self, Delivery, Report},
     kernel::Kernel,
     meter::Meter,
-    output::{Kinds, Output},
+    output::{Change, Kinds, Output},
     report::{self, Advice, Facts},
     sampler::{Measured, Sampler},
 };
@@ -66,6 +68,8 @@ async fn run_on(kernel: &Kernel, settings: Settings) -> u8 {
     let signals = Signals::block();
     let ended = command::listen();
     let mut output = settings.marks.as_ref().and_then(Output::prepare);
+    let shares_group = !output.as_ref().is_some_and(Output::own_session);
+    let witness = Some(shares_group).filter(|shares| *shares).and_then(|_shares| Witness::start());
     let session = Ulid::new().to_string();
     let mut meter = Meter::prepare(kernel, &session, settings.limit_memory);
     let (before, started) = meter.inside(|| {
@@ -91,6 +95,7 @@ async fn run_on(kernel: &Kernel, settings: Settings) -> u8 {
     let build = Build {
         running: Running::new(pid, ended),
         signals,
+        witness,
         output,
         delivery: Delivery::start(&settings.delivery, hello.clone()),
         sampler: Sampler::new(meter, before, start, settings.interval),
@@ -122,6 +127,8 @@ fn hello(settings: &Settings, session: String, meter: &Meter, started_unix_ms: u
 struct Build {
     running: Running,
     signals: Signals,
+    /// For a build in the agent's process group.
+    witness: Option<Witness>,
     output: Option<Output>,
     delivery: Delivery,
     sampler: Sampler,
@@ -174,7 +181,7 @@ impl Build {
                 biased;
                 exit = self.running.end() => return exit,
                 arrived = self.signals.next() => self.pass_on(arrived),
-                phase = next_phase(self.output.as_ref()) => self.enter(phase),
+                change = next_change(self.output.as_ref()) => self.enter(change),
                 () = tokio::time::sleep_until(self.sampler.due()) => {
                     if let Some(sample) = self.sampler.tick() {
                         self.delivery.push(sample);
@@ -187,21 +194,26 @@ impl Build {
         }
     }
 
-    fn enter(&mut self, phase: Option<String>) {
-        match phase {
-            Some(name) => self.sampler.begin_phase(&name),
-            None => self.sampler.end_phase(),
+    fn enter(&mut self, change: Change) {
+        match change {
+            Change::Begin(name) => self.sampler.begin_phase(&name),
+            Change::End => self.sampler.end_phase(),
         }
     }
 
-    fn pass_on(&self, Arrived { signal, sent }: Arrived) {
+    fn pass_on(&mut self, Arrived { signal, sent }: Arrived) {
         let terminal = self.output.as_ref().filter(|output| output.own_session());
         match terminal {
             Some(output) if signal == Signal::SIGWINCH => output.resized(),
             // from the kernel, for the terminal that the build does not see
             Some(output) if !sent => output.key(signal),
-            _ if signal != Signal::SIGWINCH && sent => self.running.signal(signal),
-            _ => {}
+            _ if signal == Signal::SIGWINCH || !sent => {}
+            _ => {
+                let to_group = self.witness.as_mut().is_some_and(|witness| witness.got(signal));
+                if !to_group || !self.running.shares_group() {
+                    self.running.signal(signal);
+                }
+            }
         }
     }
 
@@ -213,8 +225,8 @@ impl Build {
             () = output.drain() => None,
             arrived = self.signals.next_but_size() => Some(arrived.signal),
         };
-        while let Some(phase) = output.take_phase() {
-            self.enter(phase);
+        while let Some(change) = output.take_change() {
+            self.enter(change);
         }
         output.close();
         interrupted
@@ -222,9 +234,9 @@ impl Build {
 }
 
 /// Never, if the output is not read.
-async fn next_phase(output: Option<&Output>) -> Option<String> {
+async fn next_change(output: Option<&Output>) -> Change {
     match output {
-        Some(output) => output.next_phase().await,
+        Some(output) => output.next_change().await,
         None => std::future::pending().await,
     }
 }
