@@ -191,10 +191,13 @@ fn a_signal_to_the_whole_group_reaches_the_command_once() {
     let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(stdout.any(|line| line.ends_with("ready")));
     for count in ["count 1", "count 2"] {
+        // the agent sees it when the command is done with it: two at once would be one to a shell
+        kill(pid, Signal::SIGSTOP).unwrap();
         killpg(pid, Signal::SIGINT).unwrap();
         assert_eq!(stdout.next().as_deref(), Some("got"));
-        // the agent takes the lower number first, so INT is done with
+        // of two signals the agent takes the lower number first, so INT is done with when TERM arrives
         kill(pid, Signal::SIGTERM).unwrap();
+        kill(pid, Signal::SIGCONT).unwrap();
         assert_eq!(stdout.next().as_deref(), Some(count));
     }
     kill(pid, Signal::SIGUSR1).unwrap();
