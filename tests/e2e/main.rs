@@ -13,5 +13,6 @@ mod build;
 mod crash;
 mod directory;
 mod kept;
+mod output;
 mod settings;
 mod stop;

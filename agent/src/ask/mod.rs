@@ -4,11 +4,11 @@
 //! return what the command prints; only `main` prints.
 
 mod client;
-mod json;
+pub(crate) mod json;
 mod numbers;
 mod shell;
 mod text;
-mod words;
+pub(crate) mod words;
 
 use plimsoll_proto::v1::{
     GetAttemptRequest, GetStatsRequest, Key, ListAttemptsRequest, PredictRequest, ShouldRetryRequest,

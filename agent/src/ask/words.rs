@@ -3,17 +3,17 @@
 use plimsoll_proto::v1::{Action, Cause, OomOrigin, Outcome, Rung, Source};
 
 /// Whether a verdict says that another attempt is worth it.
-pub(super) fn is_retry(action: Action) -> bool {
+pub(crate) fn is_retry(action: Action) -> bool {
     !matches!(action, Action::No | Action::Unspecified)
 }
 
 /// For example `as_is`.
-pub(super) fn action(action: Action) -> String {
+pub(crate) fn action(action: Action) -> String {
     word(action.as_str_name(), "ACTION_")
 }
 
 /// For example `oom`.
-pub(super) fn cause(cause: Cause) -> String {
+pub(crate) fn cause(cause: Cause) -> String {
     word(cause.as_str_name(), "CAUSE_")
 }
 

@@ -2,13 +2,13 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    os::unix::process::ExitStatusExt,
+    os::unix::process::{CommandExt, ExitStatusExt},
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
 };
 
 use nix::{
-    sys::signal::{SigSet, SigmaskHow, Signal, kill},
+    sys::signal::{SigSet, SigmaskHow, Signal, kill, killpg},
     unistd::Pid,
 };
 
@@ -42,7 +42,8 @@ fn agent_process() {
         interval: Duration::from_secs(1),
         delivery: delivery::Settings { server: None, spool_dir: PathBuf::new(), spool_bytes: 0 },
         patience: Duration::ZERO,
-        quiet: false,
+        marks: None,
+        report: report::Settings::default(),
     };
     let kernel = Kernel::at(variable(ROOT).unwrap_or_else(|| "/".to_owned()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -182,6 +183,28 @@ fn a_key_on_the_terminal_reaches_the_command_once() {
 }
 
 #[test]
+fn a_signal_to_the_whole_group_reaches_the_command_once() {
+    let script = "trap 'n=$((n+1)); echo got' INT; trap 'echo count $n' TERM; trap 'exit 4' USR1; echo ready; \
+        while :; do sleep 0.05; done";
+    let mut child = spawn(agent(script).process_group(0));
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+    let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(stdout.any(|line| line.ends_with("ready")));
+    for count in ["count 1", "count 2"] {
+        // the agent sees it when the command is done with it: two at once would be one to a shell
+        kill(pid, Signal::SIGSTOP).unwrap();
+        killpg(pid, Signal::SIGINT).unwrap();
+        assert_eq!(stdout.next().as_deref(), Some("got"));
+        // of two signals the agent takes the lower number first, so INT is done with when TERM arrives
+        kill(pid, Signal::SIGTERM).unwrap();
+        kill(pid, Signal::SIGCONT).unwrap();
+        assert_eq!(stdout.next().as_deref(), Some(count));
+    }
+    kill(pid, Signal::SIGUSR1).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(4));
+}
+
+#[test]
 fn memory_that_a_build_holds_is_its_need() {
     if !owns_groups() {
         return;
@@ -284,7 +307,8 @@ fn the_limit_in_force_is_reported_and_one_that_was_only_wanted_is_not() {
         interval: Duration::from_secs(1),
         delivery: delivery::Settings { server: None, spool_dir: PathBuf::new(), spool_bytes: 0 },
         patience: Duration::ZERO,
-        quiet: true,
+        marks: None,
+        report: report::Settings::default(),
     };
     let hello = hello(&settings, "s".to_owned(), &meter, 9);
     assert_eq!(hello.resources, Some(asked));

@@ -12,7 +12,7 @@ use plimsoll_proto::v1::{
 };
 use serde::Serialize;
 
-pub(super) fn render_prediction(prediction: &Prediction) -> String {
+pub(crate) fn render_prediction(prediction: &Prediction) -> String {
     render(&predictor::PredictionJson::from(prediction))
 }
 
@@ -20,7 +20,7 @@ pub(super) fn render_explanation(explained: &ExplainResponse) -> String {
     render(&predictor::ExplanationJson::from(explained))
 }
 
-pub(super) fn render_verdict(verdict: &Verdict) -> String {
+pub(crate) fn render_verdict(verdict: &Verdict) -> String {
     render(&predictor::VerdictJson::from(verdict))
 }
 
