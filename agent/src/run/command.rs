@@ -16,7 +16,7 @@ use nix::{
     libc::POSIX_SPAWN_SETSID,
     spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp},
     sys::signal::{SigSet, Signal, kill},
-    unistd::{Pid, getpgid, getpgrp},
+    unistd::{Pid},
 };
 use plimsoll_proto::v1::Exit;
 use rustix::process::{WaitOptions, WaitStatus, wait};
@@ -99,11 +99,6 @@ impl Running {
         {
             tracing::debug!(%error, %signal, "cannot pass a signal on");
         }
-    }
-
-    /// Whether a signal to the agent's process group reaches the command by itself.
-    pub(super) fn shares_group(&self) -> bool {
-        getpgid(Some(self.pid)).is_ok_and(|group| group == getpgrp())
     }
 
     /// Waits for the end of the command, and of nothing else: what it leaves in the background goes on. May be dropped and

@@ -2,7 +2,6 @@
 
 mod command;
 mod signals;
-mod witness;
 
 use std::{ffi::OsString, io::Write, time::Duration};
 
@@ -14,7 +13,6 @@ use ulid::Ulid;
 use self::{
     command::Running,
     signals::{Arrived, Signals},
-    witness::Witness,
 };
 use crate::{
     clock,
@@ -68,8 +66,6 @@ async fn run_on(kernel: &Kernel, settings: Settings) -> u8 {
     let signals = Signals::block();
     let ended = command::listen();
     let mut output = settings.marks.as_ref().and_then(Output::prepare);
-    let shares_group = !output.as_ref().is_some_and(Output::own_session);
-    let witness = Some(shares_group).filter(|shares| *shares).and_then(|_shares| Witness::start());
     let session = Ulid::new().to_string();
     let mut meter = Meter::prepare(kernel, &session, settings.limit_memory);
     let (before, started) = meter.inside(|| {
@@ -95,7 +91,6 @@ async fn run_on(kernel: &Kernel, settings: Settings) -> u8 {
     let build = Build {
         running: Running::new(pid, ended),
         signals,
-        witness,
         output,
         delivery: Delivery::start(&settings.delivery, hello.clone()),
         sampler: Sampler::new(meter, before, start, settings.interval),
@@ -127,8 +122,6 @@ fn hello(settings: &Settings, session: String, meter: &Meter, started_unix_ms: u
 struct Build {
     running: Running,
     signals: Signals,
-    /// For a build in the agent's process group.
-    witness: Option<Witness>,
     output: Option<Output>,
     delivery: Delivery,
     sampler: Sampler,
@@ -208,12 +201,7 @@ impl Build {
             // from the kernel, for the terminal that the build does not see
             Some(output) if !sent => output.key(signal),
             _ if signal == Signal::SIGWINCH || !sent => {}
-            _ => {
-                let to_group = self.witness.as_mut().is_some_and(|witness| witness.got(signal));
-                if !to_group || !self.running.shares_group() {
-                    self.running.signal(signal);
-                }
-            }
+            _ => self.running.signal(signal),
         }
     }
 

@@ -3,7 +3,8 @@
 //! A signal that a process sends to the agent is passed on, because whoever sent it means the build. One from the terminal
 //! reaches the build by itself, as a member of the same foreground group, and would arrive twice. The kernel says which is which,
 //! through a signalfd; so the signals are blocked, and the build gets the mask that the agent was started with. What it does not
-//! say is whether a process sent a signal to the agent or to its whole group; [`super::witness`] does.
+//! say is whether a process sent a signal to the agent or to its whole group: a signal to the group reaches the build twice, because
+//! one too many does less harm than one that is lost.
 
 use std::io;
 
