@@ -109,10 +109,14 @@ impl Ingest {
         Ok(old.map(|summary| (Arc::new(summary), false)))
     }
 
-    /// The samples of an attempt that are on disk, in order.
-    pub(crate) async fn series(&self, id: &AttemptId) -> Result<Vec<Sample>, StoreError> {
-        let read = store::read_series(&self.parts.store, id).await?;
-        Ok(read.runs.into_iter().flat_map(|run| run.samples).collect())
+    /// Hands the samples of an attempt that are on disk to `take`, in order; gives how many there are.
+    pub(crate) async fn series(
+        &self,
+        id: &AttemptId,
+        mut take: impl FnMut(&Sample) + Send,
+    ) -> Result<u64, StoreError> {
+        let read = store::each_run(&self.parts.store, id, |run| run.samples.iter().for_each(&mut take));
+        Ok(read.await?.samples)
     }
 
     /// Puts a verdict on disk; gives the one that stands, if the same question was answered meanwhile.

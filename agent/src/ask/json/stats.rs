@@ -67,6 +67,9 @@ pub(super) struct AttemptsJson {
 pub(super) struct AttemptJson {
     summary: Option<SummaryJson>,
     series: Vec<SampleJson>,
+    samples_total: u64,
+    /// Rows of `series` stand for more than one sample.
+    downsampled: bool,
 }
 
 /// What is kept of an attempt.
@@ -193,6 +196,8 @@ impl From<&GetAttemptResponse> for AttemptJson {
         Self {
             summary: shown.summary.as_ref().map(SummaryJson::from),
             series: shown.series.iter().map(SampleJson::from).collect(),
+            samples_total: shown.samples_total,
+            downsampled: shown.downsampled,
         }
     }
 }
@@ -291,7 +296,11 @@ mod tests {
             exit: Some(Exit { code: Some(2), signal: None }),
             ..Summary::default()
         };
-        let shown = GetAttemptResponse { summary: Some(summary), series: vec![Sample::default()] };
+        let shown = GetAttemptResponse {
+            summary: Some(summary),
+            series: vec![Sample::default()],
+            ..Default::default()
+        };
         let said: Value = serde_json::from_str(&render_attempt(&shown)).unwrap();
         let summary = &said["summary"];
         assert_eq!(summary["key"]["ref"], json!("main"));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use plimsoll_proto::v1::{
-    GetAttemptResponse, GetStatsResponse, Key, ListAttemptsResponse, StatsTotals, Summary,
+    GetAttemptResponse, GetStatsResponse, Key, ListAttemptsResponse, Sample, StatsTotals, Summary,
 };
 
 use super::clean;
@@ -94,7 +94,8 @@ pub(in crate::ask) fn render_attempt(shown: &GetAttemptResponse) -> String {
     let lost =
         if summary.samples_lost > 0 { format!(", {} lost", summary.samples_lost) } else { String::new() };
     line("samples", format!("{}{lost}, from {}", summary.samples, words::source(summary.source())));
-    let needs: Vec<u64> = shown.series.iter().map(|sample| sample.need_bytes).collect();
+    let highest = |sample: &Sample| sample.need_max_bytes.unwrap_or_default().max(sample.need_bytes);
+    let needs: Vec<u64> = shown.series.iter().map(highest).collect();
     if !needs.is_empty() {
         line("need", numbers::sparkline(&needs, COLUMNS));
     }
@@ -149,7 +150,7 @@ fn name(key: &Key) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::{Cause, Exit, Group, Outcome, Sample};
+    use plimsoll_proto::v1::{Cause, Exit, Group, Outcome};
 
     use super::*;
 
@@ -171,7 +172,8 @@ mod tests {
     #[test]
     fn an_attempt_is_drawn_and_described() {
         let series = [1, 4, 8].map(|need_bytes| Sample { need_bytes, ..Sample::default() }).to_vec();
-        let text = render_attempt(&GetAttemptResponse { summary: Some(summary()), series });
+        let text =
+            render_attempt(&GetAttemptResponse { summary: Some(summary()), series, ..Default::default() });
         for expected in [
             "attempt   gitlab:7\n",
             "what      zlib@1.3\n",
