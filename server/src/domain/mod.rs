@@ -22,6 +22,6 @@ pub use key::{Hints, Key};
 pub use prediction::{Basis, Prediction, Quantity, Rung, UsedAttempt};
 pub use progress::Progress;
 pub use sample::Sample;
-pub use summary::{Cause, Exit, Outcome, Summary, Totals};
+pub use summary::{Cause, Exit, Origin, Outcome, Summary, Totals};
 pub use units::{Bytes, Cores, CpuMicros, Millis};
 pub use verdict::{Action, Evidence, EvidenceLine, EvidenceSource, Verdict};

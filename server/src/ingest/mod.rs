@@ -11,6 +11,7 @@ mod resume;
 mod round;
 mod session;
 mod stage;
+mod start;
 mod worker;
 
 use std::{sync::Arc, time::Duration};
@@ -25,7 +26,7 @@ pub(crate) use worker::Worker;
 
 use crate::{
     clock::Clock,
-    domain::{Attempt, AttemptId, Exit, Sample, Summary, Totals, Verdict},
+    domain::{Attempt, AttemptId, Sample, Summary, Totals, Verdict},
     learned::Learned,
     metrics::{Kind, Metrics},
     predict, retry,
@@ -102,7 +103,8 @@ impl Ingest {
         }
         let asked = id.clone();
         if let Some(running) = self.ask(|answer| Request::Find { id: asked, answer }).await? {
-            return Ok(Some((Arc::new(running.so_far(None)), true)));
+            let now = self.parts.clock.now_unix_ms();
+            return Ok(Some((Arc::new(running.so_far(now)), true)));
         }
         let old = store::read_summary(&self.parts.store, id).await;
         let old = old.map_err(|error| Refusal::Unreadable(error.to_string()))?;
@@ -139,9 +141,11 @@ impl Ingest {
 }
 
 impl Running {
-    /// The summary as it would be if the attempt ended now.
-    pub(crate) fn so_far(&self, exit: Option<Exit>) -> Summary {
+    /// The summary as it would be if the attempt ended now, and nobody saw how.
+    pub(crate) fn so_far(&self, now_unix_ms: u64) -> Summary {
         let wall = self.progress.last.map(|last| last.elapsed).unwrap_or_default();
-        Summary::of(&self.attempt, &self.progress, &Totals::default(), wall, exit)
+        let mut summary = Summary::of(&self.attempt, &self.progress, &Totals::default(), wall, None);
+        (summary.started_unix_ms, _) = start::start(self.attempt.started_unix_ms, wall, now_unix_ms);
+        summary
     }
 }
