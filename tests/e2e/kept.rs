@@ -40,7 +40,7 @@ fn phase(name: &str, started_ms: u64, need_peak_bytes: u64) -> pb::Phase {
 
 async fn shown(server: &Server) -> pb::GetAttemptResponse {
     let mut client = StatsClient::connect(server.url()).await.unwrap();
-    let ask = pb::GetAttemptRequest { attempt: "a".into(), with_series: true };
+    let ask = pb::GetAttemptRequest { attempt: "a".into(), with_series: true, ..Default::default() };
     client.get_attempt(ask).await.unwrap().into_inner()
 }
 

@@ -16,7 +16,7 @@ use nix::{
     libc::POSIX_SPAWN_SETSID,
     spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp},
     sys::signal::{SigSet, Signal, kill},
-    unistd::{Pid},
+    unistd::Pid,
 };
 use plimsoll_proto::v1::Exit;
 use rustix::process::{WaitOptions, WaitStatus, wait};

@@ -153,6 +153,7 @@ pub(crate) mod tests {
             source: Source::CgroupV2,
             resources: Resources::default(),
             started_unix_ms: 1_700_000_000_000,
+            origin: None,
             wall: Millis(60_000),
             cpu: CpuMicros(120_000_000),
             cpu_peak: Cores(4.0),

@@ -28,6 +28,6 @@ pub use prediction::{Basis, Prediction, Quantity, Rung, UsedAttempt};
 pub use progress::Progress;
 pub use sample::Sample;
 pub use starvation::Starvation;
-pub use summary::{Summary, Totals};
+pub use summary::{Origin, Summary, Totals};
 pub use units::{Bytes, Cores, CpuMicros, Micros, Millis};
 pub use verdict::{Action, Evidence, EvidenceLine, EvidenceSource, Verdict};

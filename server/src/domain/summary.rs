@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Attempt, AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Key, Micros, Millis, OomOrigin, Outcome, Phase,
-    Progress, Resources, Source,
+    Progress, Resources, SessionId, Source,
 };
 
 /// What is kept of an ended attempt for ever.
@@ -23,8 +23,11 @@ pub struct Summary {
     pub source: Source,
     /// What was asked for and was in force.
     pub resources: Resources,
-    /// Start by the agent's clock, milliseconds since 1970.
+    /// Start, milliseconds since 1970: by the agent's clock, or the server's estimate if that clock is wrong.
     pub started_unix_ms: u64,
+    /// Who delivered it; `None` in records that do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
     /// Time from start to end.
     pub wall: Millis,
     /// CPU time used.
@@ -85,6 +88,23 @@ pub struct Summary {
     pub phases: Vec<Phase>,
 }
 
+/// Which run of which agent delivered an attempt, in the words of its opening: the same for a second delivery of the same
+/// run, and different for another run under the same id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The agent.
+    pub session: SessionId,
+    /// Start as the agent said it, milliseconds since 1970.
+    pub started_unix_ms: u64,
+}
+
+impl Origin {
+    /// Where `attempt` comes from.
+    pub fn of(attempt: &Attempt) -> Self {
+        Self { session: attempt.session.clone(), started_unix_ms: attempt.started_unix_ms }
+    }
+}
+
 /// Counters that the agent read after the end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -136,6 +156,7 @@ impl Summary {
             source: attempt.source,
             resources: attempt.resources,
             started_unix_ms: attempt.started_unix_ms,
+            origin: Some(Origin::of(attempt)),
             wall,
             cpu: last.cpu.max(totals.cpu),
             cpu_peak: progress.cpu_peak,
@@ -186,7 +207,15 @@ impl Summary {
         self.oom_origin == Some(OomOrigin::Host)
     }
 
-    /// End by the agent's clock, milliseconds since 1970.
+    /// Whether `attempt` is the run that this is the summary of, announced once more.
+    pub fn is_of(&self, attempt: &Attempt) -> bool {
+        match &self.origin {
+            Some(origin) => *origin == Origin::of(attempt),
+            None => self.started_unix_ms == attempt.started_unix_ms,
+        }
+    }
+
+    /// End by the same clock as the start, milliseconds since 1970.
     pub fn ended_unix_ms(&self) -> u64 {
         self.started_unix_ms.saturating_add(self.wall.0)
     }
@@ -200,7 +229,7 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Sample, SessionId};
+    use crate::domain::Sample;
 
     fn attempt() -> Attempt {
         Attempt {

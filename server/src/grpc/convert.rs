@@ -36,6 +36,16 @@ fn at_most(field: &str, value: u64, limit: u64) -> Checked<u64> {
     }
 }
 
+/// An enum of the wire. A number without a meaning here is a fault, and not the same as not said.
+pub(super) fn known<E: TryFrom<i32>>(field: &str, number: i32) -> Checked<E> {
+    E::try_from(number).map_err(|_unknown| {
+        Fault::new(
+            field,
+            format!("is {number}, which this server does not know; leave it out, or update the server"),
+        )
+    })
+}
+
 fn memory(field: &str, value: u64) -> Checked<Bytes> {
     at_most(field, value, limits::MEMORY_BYTES).map(Bytes)
 }
@@ -129,14 +139,14 @@ pub(super) fn hello(wire: pb::Hello) -> Checked<Attempt> {
         "" => None,
         id => Some(attempt_id("hello.retries", id)?),
     };
-    // a start that lies far from any real date would put the attempt outside every report
+    // a clock that is merely wrong is put right where it matters; this is not a date at all
     let started_unix_ms = at_most("hello.started_unix_ms", wire.started_unix_ms, MAX_UNIX_MS)?;
     Ok(Attempt {
         id,
         session,
         number: wire.number.max(1),
         retries,
-        source: match wire.source() {
+        source: match known("hello.source", wire.source)? {
             pb::Source::Unspecified => Source::Unspecified,
             pb::Source::CgroupV2 => Source::CgroupV2,
             pb::Source::CgroupV1 => Source::CgroupV1,
@@ -405,6 +415,19 @@ mod tests {
         let totals = Some(pb::Totals { oom_origin: 99, oom_kill: Some(1), ..pb::Totals::default() });
         let finish = finish(&pb::Finish { totals, ..ended(vec![phase("a", 3)]) }).unwrap();
         assert_eq!((finish.totals.oom_origin, finish.phases.len()), (None, 1));
+    }
+
+    #[test]
+    fn a_source_that_this_server_does_not_know_is_named() {
+        let wire = |source| pb::Hello {
+            attempt: "a".into(),
+            session: "s".into(),
+            key: Some(named("zlib")),
+            source,
+            ..pb::Hello::default()
+        };
+        assert_eq!(hello(wire(99)).unwrap_err().field, "hello.source");
+        assert_eq!(hello(wire(0)).unwrap().source, Source::Unspecified);
     }
 
     #[test]

@@ -20,6 +20,9 @@ pub(super) struct AttemptsJson {
 pub(super) struct AttemptJson {
     summary: Option<SummaryJson>,
     series: Vec<SampleJson>,
+    samples_total: u64,
+    /// Rows of `series` stand for more than one sample.
+    downsampled: bool,
 }
 
 /// What is kept of an attempt.
@@ -135,6 +138,8 @@ impl From<&GetAttemptResponse> for AttemptJson {
         Self {
             summary: shown.summary.as_ref().map(SummaryJson::from),
             series: shown.series.iter().map(SampleJson::from).collect(),
+            samples_total: shown.samples_total,
+            downsampled: shown.downsampled,
         }
     }
 }
@@ -258,7 +263,11 @@ mod tests {
             exit: Some(Exit { code: Some(2), signal: None }),
             ..Summary::default()
         };
-        let shown = GetAttemptResponse { summary: Some(summary), series: vec![Sample::default()] };
+        let shown = GetAttemptResponse {
+            summary: Some(summary),
+            series: vec![Sample::default()],
+            ..Default::default()
+        };
         let said: Value = serde_json::from_str(&render_attempt(&shown)).unwrap();
         let summary = &said["summary"];
         assert_eq!(summary["key"]["ref"], json!("main"));
@@ -277,7 +286,7 @@ mod tests {
             ..Summary::default()
         };
         let row = Sample { need_max_bytes: Some(9), ..Sample::default() };
-        let shown = GetAttemptResponse { summary: Some(summary), series: vec![row] };
+        let shown = GetAttemptResponse { summary: Some(summary), series: vec![row], ..Default::default() };
         let said: Value = serde_json::from_str(&render_attempt(&shown)).unwrap();
         let summary = &said["summary"];
         assert_eq!(

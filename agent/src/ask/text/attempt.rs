@@ -174,7 +174,8 @@ mod tests {
     #[test]
     fn an_attempt_is_drawn_and_described() {
         let series = [1, 4, 8].map(|need_bytes| Sample { need_bytes, ..Sample::default() }).to_vec();
-        let text = render_attempt(&GetAttemptResponse { summary: Some(summary()), series });
+        let text =
+            render_attempt(&GetAttemptResponse { summary: Some(summary()), series, ..Default::default() });
         for expected in [
             "attempt   gitlab:7\n",
             "what      zlib@1.3\n",
@@ -216,7 +217,7 @@ mod tests {
         let peak_phase = "bu\u{1b}ild".to_owned();
         let text = render_attempt(&GetAttemptResponse {
             summary: Some(Summary { phases, peak_phase, ..summary() }),
-            series: vec![],
+            ..Default::default()
         });
         assert!(
             text.contains("\nphases         3 MiB        11.0 s         2.0 s cpu  configure\n"),
@@ -228,7 +229,8 @@ mod tests {
 
     #[test]
     fn what_held_it_back_and_whose_limit_killed_is_said_only_if_known() {
-        let show = |summary| render_attempt(&GetAttemptResponse { summary: Some(summary), series: vec![] });
+        let show =
+            |summary| render_attempt(&GetAttemptResponse { summary: Some(summary), ..Default::default() });
         let plain = show(summary());
         assert!(!plain.contains("held back") && !plain.contains("phases"), "{plain}");
         assert!(plain.contains("1 killed for memory\n"), "{plain}");
