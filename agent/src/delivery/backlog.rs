@@ -1,7 +1,8 @@
 //! What one attempt still has to deliver, and the numbers of it.
 //!
 //! Every sample gets the next number when it comes, and keeps it. It is in the spool file if that could be written, and in
-//! memory as long as it is among the newest [`MEMORY_SAMPLES`]. Older ones are read back from the file when their turn comes.
+//! memory as long as it is among the newest: few of those that the file has too ([`SPOOLED_SAMPLES`]), many of those that it has
+//! not ([`MEMORY_SAMPLES`]). Older ones are read back from the file when their turn comes.
 //! A number that is in neither place when its turn comes is declared lost: there is no list of lost numbers to keep.
 
 use std::{collections::VecDeque, path::Path};
@@ -11,10 +12,14 @@ use plimsoll_proto::{
     v1::{Batch, Finish, Hello, Sample},
 };
 
-use super::spool::{Contents, Spool};
+use super::spool::{Bounds, Contents, Spool};
 
-/// Samples of one attempt that are held in memory; about 1 MB.
+/// Samples of one attempt that are held in memory; about 2 MB.
 pub(super) const MEMORY_SAMPLES: usize = 10_000;
+/// Samples that are held in memory although the file has them: as many as one batch takes.
+pub(super) const SPOOLED_SAMPLES: usize = limits::BATCH_SAMPLES;
+/// What one batch takes. Its attempt, and what stands around it, need the rest of a message.
+const BATCH: Bounds = Bounds { samples: limits::BATCH_SAMPLES, bytes: limits::MESSAGE_BYTES - 1024 };
 
 /// The undelivered part of one attempt.
 #[derive(Debug)]
@@ -52,7 +57,7 @@ pub(super) struct Cursor {
 impl Cursor {
     /// A stream whose server has everything up to `acknowledged`.
     pub(super) fn after(acknowledged: u64) -> Self {
-        Self { sent: acknowledged, offset: Spool::start() }
+        Self { sent: acknowledged, offset: 0 }
     }
 }
 
@@ -74,7 +79,7 @@ impl Backlog {
 
     /// The backlog of an attempt that an earlier run left behind. If nobody saw its end, it ended with its last sample.
     pub(super) fn orphan(spool: Spool, contents: Contents) -> Self {
-        let Contents { hello, last, finish } = contents;
+        let Contents { hello, last, finish, .. } = contents;
         let (number, sample) = last.unwrap_or_default();
         let unseen = Finish { last_sequence: number, wall_ms: sample.elapsed_ms, ..Finish::default() };
         let mut finish = finish.unwrap_or(unseen);
@@ -89,7 +94,11 @@ impl Backlog {
         let number = self.last;
         let spooled = self.spool.as_mut().is_some_and(|spool| spool.append_sample(number, sample));
         self.memory.push_back(Kept { sample, spooled });
-        if self.memory.len() > MEMORY_SAMPLES && self.memory.pop_front().is_some_and(|kept| !kept.spooled) {
+        let full = self.memory.len() > MEMORY_SAMPLES;
+        let spooled = |kept: &mut Kept| full || kept.spooled;
+        if self.memory.len() > SPOOLED_SAMPLES
+            && self.memory.pop_front_if(spooled).is_some_and(|kept| !kept.spooled)
+        {
             self.dropped = self.dropped.saturating_add(1);
         }
     }
@@ -111,6 +120,12 @@ impl Backlog {
         while !self.memory.is_empty() && self.memory_first() <= self.acknowledged {
             self.memory.pop_front();
         }
+        if self.memory.capacity() > SPOOLED_SAMPLES && self.memory.len() < SPOOLED_SAMPLES / 2 {
+            self.memory.shrink_to(SPOOLED_SAMPLES);
+        }
+        if let Some(spool) = self.spool.as_mut() {
+            spool.forget(self.acknowledged);
+        }
     }
 
     /// The next samples for a stream. `None` if all that there is was sent.
@@ -119,12 +134,13 @@ impl Backlog {
         let memory_first = self.memory_first();
         let mut run = Vec::new();
         if let Some(spool) = self.spool.as_ref().filter(|_| want < memory_first) {
-            run = spool.read_run(&mut cursor.offset, want, memory_first, limits::BATCH_SAMPLES);
+            run = spool.read_run(&mut cursor.offset, want, memory_first, BATCH);
         }
         if run.is_empty() {
             let skip = usize::try_from(want.saturating_sub(memory_first)).unwrap_or(usize::MAX);
             let samples = self.memory.iter().map(|kept| kept.sample);
-            run = (memory_first..).zip(samples).skip(skip).take(limits::BATCH_SAMPLES).collect();
+            let mut left = BATCH;
+            run = (memory_first..).zip(samples).skip(skip).take_while(|(_, sample)| left.admit(sample)).collect();
         }
         let (first, last) = (run.first()?.0, run.last()?.0);
         let lost = first.saturating_sub(want);

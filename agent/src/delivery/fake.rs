@@ -74,6 +74,11 @@ impl Drop for Fake {
 
 impl Fake {
     pub(super) async fn start(faults: Faults) -> Self {
+        Self::start_on(Server::builder(), faults).await
+    }
+
+    /// A collector on a server of its own making, for example one with TLS.
+    pub(super) async fn start_on(mut server: Server, faults: Faults) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (tell, seen) = mpsc::channel(10_000);
@@ -81,7 +86,7 @@ impl Fake {
         let service =
             CollectorServer::new(Service { state: Arc::clone(&state), tell, tasks: TaskTracker::new() });
         let serving =
-            Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener));
+            server.add_service(service).serve_with_incoming(TcpListenerStream::new(listener));
         let server = TaskTracker::new().spawn(async move { serving.await.unwrap() });
         Self { url, seen, state, server }
     }

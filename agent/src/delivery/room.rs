@@ -82,6 +82,11 @@ impl Room {
         self.fits(grown)
     }
 
+    /// The own file became shorter.
+    pub(super) fn shrank(&mut self, len: u64) {
+        self.measured_at = self.measured_at.min(len);
+    }
+
     fn fits(&self, len: u64) -> bool {
         self.others.saturating_add(len.max(BLOCK_BYTES)) <= self.bytes
     }

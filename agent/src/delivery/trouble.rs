@@ -5,6 +5,8 @@ use std::{error::Error, io, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
+use super::tls;
+
 /// Why a conversation ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trouble {
@@ -27,7 +29,9 @@ pub(super) enum Kind {
     OutOfStep,
     /// Another session holds the attempt.
     Held,
-    /// This will never be taken.
+    /// The server serves nobody like us: only people can mend that, on one side or the other. It is not the attempt's fault.
+    Denied,
+    /// This attempt will never be taken.
     Refused,
 }
 
@@ -37,16 +41,10 @@ impl Trouble {
         Self { kind: Kind::Unreachable, text: innermost(error), after: None }
     }
 
-    /// The server said no.
+    /// The server said no, or the connection broke.
     pub(super) fn answered(status: &Status) -> Self {
-        let kind = match status.code() {
-            Code::InvalidArgument => Kind::Refused,
-            Code::FailedPrecondition => Kind::OutOfStep,
-            Code::AlreadyExists => Kind::Held,
-            _ => Kind::Passing,
-        };
         let after = status.get_details_retry_info().and_then(|info| info.retry_delay);
-        Self { kind, text: format!("the server answered: {}: {}", status.code(), status.message()), after }
+        Self { kind: kind_of(status.code()), text: in_words(status), after }
     }
 
     /// The server ended the stream without a reason, or said beforehand that it will stop.
@@ -69,23 +67,70 @@ impl Trouble {
     }
 }
 
+/// What a code means for an attempt. The codes are those of gRPC (grpc/doc/statuscodes.md); each has its place here, so that a
+/// new way of refusing is never tried again for ever.
+fn kind_of(code: Code) -> Kind {
+    match code {
+        // OUT_OF_RANGE: a message larger than the server takes. It is not smaller the next time.
+        Code::InvalidArgument | Code::OutOfRange | Code::DataLoss => Kind::Refused,
+        Code::FailedPrecondition => Kind::OutOfStep,
+        Code::AlreadyExists => Kind::Held,
+        // UNIMPLEMENTED and NOT_FOUND: another program listens there, or a proxy has nobody behind it
+        Code::Unauthenticated | Code::PermissionDenied | Code::Unimplemented | Code::NotFound => Kind::Denied,
+        // UNKNOWN and INTERNAL are what a broken connection is called
+        Code::Ok
+        | Code::Cancelled
+        | Code::Unknown
+        | Code::DeadlineExceeded
+        | Code::ResourceExhausted
+        | Code::Aborted
+        | Code::Internal
+        | Code::Unavailable => Kind::Passing,
+    }
+}
+
+/// What a status says, for people: the server's own words, or what broke on the way.
+pub(crate) fn in_words(status: &Status) -> String {
+    match status.source() {
+        Some(broken) => format!("the connection broke: {}", innermost(broken)),
+        None => format!("the server answered: {}: {}", status.code(), status.message()),
+    }
+}
+
 /// The innermost reason, which is the one that helps: the outer ones say "transport error".
 pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut deepest = error;
     loop {
-        if let Some(error) = deepest.downcast_ref::<io::Error>()
-            && error.get_ref().is_none()
-        {
-            return match error.kind() {
-                kind if kind.to_string().starts_with("uncategorized") => error.to_string(),
-                kind => kind.to_string(),
-            };
+        if let Some(error) = deepest.downcast_ref::<io::Error>() {
+            match error.get_ref() {
+                Some(inner) if inner.is::<rustls::Error>() => deepest = inner,
+                Some(_) => {}
+                None => return in_io_words(error),
+            }
+        }
+        if let Some(error) = deepest.downcast_ref::<rustls::Error>() {
+            return tls::in_words(error);
         }
         match deepest.source() {
             Some(source) => deepest = source,
-            None => return deepest.to_string(),
+            None => return not_http2(&deepest.to_string()),
         }
     }
+}
+
+fn in_io_words(error: &io::Error) -> String {
+    match error.kind() {
+        kind if kind.to_string().starts_with("uncategorized") => error.to_string(),
+        kind => kind.to_string(),
+    }
+}
+
+/// What speaks another protocol (TLS, HTTP/1) sends bytes that make no frame of HTTP/2.
+fn not_http2(text: &str) -> String {
+    if text.contains("frame with invalid size") {
+        return format!("no gRPC in plain text there: use https:// if it is a TLS port ({text})");
+    }
+    text.to_owned()
 }
 
 #[cfg(test)]
@@ -101,6 +146,15 @@ mod tests {
         let wrapped = io::Error::other(io::Error::from(io::ErrorKind::TimedOut));
         assert_eq!(innermost(&wrapped), "timed out");
         assert_eq!(innermost(&Status::internal("x")), Status::internal("x").to_string());
+    }
+
+    #[test]
+    fn no_answer_is_tried_for_ever_that_cannot_change() {
+        let kinds = |wanted| (0..=16).map(Code::from).filter(move |code| kind_of(*code) == wanted);
+        let refused: Vec<Code> = kinds(Kind::Refused).collect();
+        assert_eq!(refused, [Code::InvalidArgument, Code::OutOfRange, Code::DataLoss]);
+        assert_eq!(kinds(Kind::Denied).count(), 4);
+        assert_eq!(kinds(Kind::Passing).count(), 8);
     }
 
     #[test]

@@ -40,7 +40,7 @@ fn agent_process() {
         asked: Resources::default(),
         limit_memory: variable(LIMIT).map(|bytes| bytes.parse().unwrap()),
         interval: Duration::from_secs(1),
-        delivery: delivery::Settings { server: None, spool_dir: PathBuf::new(), spool_bytes: 0 },
+        delivery: delivery::Settings { server: None, ca: None, spool_dir: PathBuf::new(), spool_bytes: 0 },
         patience: Duration::ZERO,
         quiet: false,
     };
@@ -282,7 +282,7 @@ fn the_limit_in_force_is_reported_and_one_that_was_only_wanted_is_not() {
         asked,
         limit_memory: Some(1 << 30),
         interval: Duration::from_secs(1),
-        delivery: delivery::Settings { server: None, spool_dir: PathBuf::new(), spool_bytes: 0 },
+        delivery: delivery::Settings { server: None, ca: None, spool_dir: PathBuf::new(), spool_bytes: 0 },
         patience: Duration::ZERO,
         quiet: true,
     };
