@@ -37,7 +37,10 @@ fn main() -> ExitCode {
 /// What is logged: `PLIMSOLL_LOG`, a level or `target=level` pairs with commas between; warnings if it is unset. A mistake in
 /// it must not keep a build from running, so it is told and the warnings stay.
 fn filter() -> (Targets, Option<String>) {
-    #[expect(clippy::disallowed_methods, reason = "the log is set up before anything else, and by nothing else")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the log is set up before anything else, and by nothing else"
+    )]
     let wanted = env::var("PLIMSOLL_LOG").unwrap_or_default();
     let usual = Targets::new().with_default(LevelFilter::WARN);
     if wanted.is_empty() {

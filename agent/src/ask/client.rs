@@ -1,6 +1,6 @@
 //! Asks the server, once, within a time.
 
-use std::{error::Error as _, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use plimsoll_proto::v1::{
     ExplainResponse, GetAttemptRequest, GetAttemptResponse, GetStatsRequest, GetStatsResponse,
@@ -15,7 +15,7 @@ use tonic_types::StatusExt as _;
 
 use crate::delivery::{
     route::{endpoint, name},
-    trouble::{in_words, innermost},
+    trouble::{broken, innermost},
 };
 
 /// How long an answer may take. The server answers from memory; only a verdict waits for its disk.
@@ -122,8 +122,10 @@ fn failure(server: &str, status: &Status) -> Failure {
     let reason = if wrong.is_empty() { status.message().to_owned() } else { wrong.join("; ") };
     match status.code() {
         Code::InvalidArgument | Code::NotFound | Code::OutOfRange => Failure::Question(reason),
-        _ if status.source().is_some() => Failure::NoAnswer(format!("{server}: {}", in_words(status))),
-        code => Failure::NoAnswer(format!("{server}: {code}: {reason}")),
+        code => Failure::NoAnswer(match broken(status, server) {
+            Some(text) => format!("no server at {server} ({text})"),
+            None => format!("{server}: {code}: {reason}"),
+        }),
     }
 }
 

@@ -1,6 +1,10 @@
 //! `plimsoll run`: measure a command.
 
-use std::{ffi::OsString, path::{Path, PathBuf}, time::Duration};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
 use nix::unistd::geteuid;

@@ -30,12 +30,12 @@ pub(super) struct Backlog {
     memory: VecDeque<Kept>,
     last: u64,
     acknowledged: u64,
-    /// Numbers that fell out of memory without being in the file.
+    /// Numbers that fell out of memory without being in the file, and of which the server has not said anything yet.
     dropped: u64,
-    /// Numbers that were declared lost to the server, each counted once however often a stream begins anew.
-    declared: u64,
-    /// Everything up to this number was sent or declared once.
-    accounted: u64,
+    /// How many numbers were declared lost on this stream just before the ones that end with a number; the oldest first.
+    declared: VecDeque<(u64, u64)>,
+    /// Numbers that the server knows to be lost.
+    lost: u64,
     finish: Option<Finish>,
 }
 
@@ -47,18 +47,11 @@ struct Kept {
 }
 
 /// How far one stream has come.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Cursor {
     /// Everything up to this number was sent or declared lost on this stream, or acknowledged before.
     pub(super) sent: u64,
     offset: u64,
-}
-
-impl Cursor {
-    /// A stream whose server has everything up to `acknowledged`.
-    pub(super) fn after(acknowledged: u64) -> Self {
-        Self { sent: acknowledged, offset: 0 }
-    }
 }
 
 impl Backlog {
@@ -71,8 +64,8 @@ impl Backlog {
             last: 0,
             acknowledged: 0,
             dropped: 0,
-            declared: 0,
-            accounted: 0,
+            declared: VecDeque::new(),
+            lost: 0,
             finish: None,
         }
     }
@@ -114,11 +107,26 @@ impl Backlog {
         self.finish = Some(finish);
     }
 
+    /// A stream begins whose server has everything up to `acknowledged`.
+    pub(super) fn begin(&mut self, acknowledged: u64) -> Cursor {
+        self.acknowledge(acknowledged);
+        self.declared.clear();
+        Cursor { sent: acknowledged, offset: 0 }
+    }
+
     /// Forgets what the server has on disk.
     pub(super) fn acknowledge(&mut self, number: u64) {
         self.acknowledged = self.acknowledged.max(number);
+        while let Some((_, lost)) = self.declared.pop_front_if(|(last, _)| *last <= self.acknowledged) {
+            self.lost = self.lost.saturating_add(lost);
+            self.dropped = self.dropped.saturating_sub(lost);
+        }
         while !self.memory.is_empty() && self.memory_first() <= self.acknowledged {
             self.memory.pop_front();
+        }
+        if self.acknowledged.saturating_add(1) >= self.memory_first() {
+            // the server has all that is not in memory
+            self.dropped = 0;
         }
         if self.memory.capacity() > SPOOLED_SAMPLES && self.memory.len() < SPOOLED_SAMPLES / 2 {
             self.memory.shrink_to(SPOOLED_SAMPLES);
@@ -140,24 +148,27 @@ impl Backlog {
             let skip = usize::try_from(want.saturating_sub(memory_first)).unwrap_or(usize::MAX);
             let samples = self.memory.iter().map(|kept| kept.sample);
             let mut left = BATCH;
-            run = (memory_first..).zip(samples).skip(skip).take_while(|(_, sample)| left.admit(sample)).collect();
+            run = (memory_first..)
+                .zip(samples)
+                .skip(skip)
+                .take_while(|(_, sample)| left.admit(sample))
+                .collect();
         }
         let (first, last) = (run.first()?.0, run.last()?.0);
         let lost = first.saturating_sub(want);
-        let news = first.saturating_sub(want.max(self.accounted.saturating_add(1)));
-        self.declared = self.declared.saturating_add(news);
-        self.accounted = self.accounted.max(last);
+        self.declared.push_back((last, lost));
         cursor.sent = last;
         let samples = run.into_iter().map(|(_, sample)| sample).collect();
         Some(Batch { attempt: self.hello.attempt.clone(), first_sequence: first, lost, samples })
     }
 
     /// The end, for a server that has everything up to `acknowledged`. `None` if the attempt has not ended.
-    pub(super) fn finish_after(&self, acknowledged: u64) -> Option<Finish> {
+    pub(super) fn finish_after(&mut self, acknowledged: u64) -> Option<Finish> {
         let mut finish = self.finish.clone()?;
         // a file that lost its tail may know less than the server
         finish.last_sequence = finish.last_sequence.max(acknowledged);
         finish.lost = finish.last_sequence.saturating_sub(acknowledged);
+        self.declared.push_back((finish.last_sequence, finish.lost));
         Some(finish)
     }
 
@@ -183,7 +194,7 @@ impl Backlog {
 
     /// Samples that no longer exist anywhere.
     pub(super) fn lost(&self) -> u64 {
-        self.dropped.max(self.declared)
+        self.lost.saturating_add(self.dropped)
     }
 
     /// Samples that exist in memory only.

@@ -125,11 +125,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::delivery::{
-        backlog::{Backlog, Cursor},
-        room::list,
-        spool::Found,
-    };
+    use crate::delivery::{backlog::Backlog, room::list, spool::Found};
 
     fn hello() -> Hello {
         Hello { attempt: "a".to_owned(), session: "s".to_owned(), ..Hello::default() }
@@ -168,7 +164,7 @@ mod tests {
         let dir = TempDir::new().unwrap();
         let mut backlog = backlog(dir.path(), 64 << 20);
         (1..=30_000).for_each(|number| backlog.push(sample(number)));
-        let mut cursor = Cursor::after(0);
+        let mut cursor = backlog.begin(0);
         let mut numbers = Vec::new();
         let whole = file_bytes(&backlog);
         while let Some(batch) = backlog.next_batch(&mut cursor) {
@@ -194,7 +190,8 @@ mod tests {
         let Found::Orphan(spool, mut contents) = Spool::adopt(&path).unwrap() else { panic!("no orphan") };
         while spool.look_through(&mut contents, 10) {}
         let mut orphan = Backlog::orphan(spool, *contents);
-        assert_eq!(orphan.next_batch(&mut Cursor::after(5000)), None);
+        let mut cursor = orphan.begin(5000);
+        assert_eq!(orphan.next_batch(&mut cursor), None);
         let finish = orphan.finish_after(5000).unwrap();
         assert_eq!((finish.last_sequence, finish.lost, finish.wall_ms), (5000, 0, 5_000_000));
     }
@@ -208,7 +205,8 @@ mod tests {
         (1..=5000).for_each(|number| backlog.push(sample(number)));
         backlog.acknowledge(4000);
         assert!(file_bytes(&backlog) > 2 * WORTH);
-        let batch = backlog.next_batch(&mut Cursor::after(4000)).unwrap();
+        let mut cursor = backlog.begin(4000);
+        let batch = backlog.next_batch(&mut cursor).unwrap();
         assert_eq!((batch.first_sequence, batch.samples.len(), batch.lost), (4001, 1000, 0));
     }
 }

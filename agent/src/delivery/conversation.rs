@@ -70,8 +70,7 @@ pub(super) async fn converse(route: &Route, shared: &Shared, finish_was_sent: &m
     if welcome.sealed {
         return if *finish_was_sent { Ended::Sealed } else { Ended::ClosedBefore };
     }
-    shared.with(|backlog| backlog.acknowledge(welcome.acknowledged));
-    talk.cursor = Cursor::after(welcome.acknowledged);
+    talk.cursor = shared.with(|backlog| backlog.begin(welcome.acknowledged));
     talk.waiting_since = None;
     let ended = talk.run(&mut answers).await;
     *finish_was_sent |= talk.finish_sent;
@@ -85,7 +84,8 @@ async fn open(
     let channel = route.connect().await.map_err(|error| Trouble::unreachable(&error))?;
     let mut client = CollectorClient::new(channel);
     let answer = client.stream(ReceiverStream::new(receiver)).await;
-    let mut answers = answer.map_err(|status| Trouble::answered(&status))?.into_inner();
+    let mut answers =
+        answer.map_err(|status| Trouble::refused_at_once(&status, &route.server()))?.into_inner();
     loop {
         match answers.message().await {
             Ok(Some(ServerMessage { message: Some(Answer::Welcome(welcome)) })) => {
@@ -93,7 +93,7 @@ async fn open(
             }
             Ok(Some(_)) => {}
             Ok(None) => return Err(Trouble::closed(None)),
-            Err(status) => return Err(Trouble::answered(&status)),
+            Err(status) => return Err(Trouble::refused_at_once(&status, &route.server())),
         }
     }
 }
@@ -117,7 +117,7 @@ impl<'a> Talk<'a> {
         Self {
             shared,
             messages,
-            cursor: Cursor::after(0),
+            cursor: Cursor::default(),
             in_flight: VecDeque::new(),
             last_sent: None,
             waiting_since: None,

@@ -22,6 +22,10 @@ mod uplink;
 #[cfg(test)]
 mod fake;
 #[cfg(test)]
+mod sim;
+#[cfg(test)]
+mod spool_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tls_tests;

@@ -6,6 +6,7 @@
 
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -119,7 +120,8 @@ pub(super) fn list(dir: &Path, suffix: &str) -> Vec<Entry> {
         let entry = entry.ok()?;
         let path = entry.path();
         let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-        let bytes = metadata.len().max(BLOCK_BYTES);
+        // a file with holes takes less than its length
+        let bytes = metadata.len().min(metadata.blocks().saturating_mul(512)).max(BLOCK_BYTES);
         (path.extension()? == suffix).then_some(Entry { path, bytes, modified: metadata.modified().ok()? })
     };
     let mut entries: Vec<Entry> = fs::read_dir(dir).into_iter().flatten().filter_map(entry).collect();

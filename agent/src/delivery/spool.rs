@@ -220,7 +220,13 @@ impl Spool {
 
     /// The first samples from number `from` on, as many as `bounds` allow, without a gap between them and below number `before`.
     /// `offset` is where to look (0 is the beginning), and moves on to where to look next.
-    pub(super) fn read_run(&self, offset: &mut u64, from: u64, before: u64, bounds: Bounds) -> Vec<(u64, Sample)> {
+    pub(super) fn read_run(
+        &self,
+        offset: &mut u64,
+        from: u64,
+        before: u64,
+        bounds: Bounds,
+    ) -> Vec<(u64, Sample)> {
         let mut run: Vec<(u64, Sample)> = Vec::new();
         let mut left = bounds;
         let mut at = self.front.place(*offset);
@@ -278,7 +284,8 @@ pub(super) fn lock(file: &File) {
     }
 }
 
-fn stands_at(file: &File, path: &Path) -> io::Result<bool> {
+/// Whether the open file is the one at `path`.
+pub(super) fn stands_at(file: &File, path: &Path) -> io::Result<bool> {
     let (open, there) = (file.metadata()?, fs::metadata(path)?);
     Ok((open.dev(), open.ino()) == (there.dev(), there.ino()))
 }

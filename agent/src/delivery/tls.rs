@@ -21,13 +21,17 @@ pub(super) fn in_words(error: &Error) -> String {
 
 fn of_certificate(error: &CertificateError) -> String {
     match error {
-        CertificateError::UnknownIssuer => {
-            "nobody trusted has signed the server's certificate: name its CA with --ca FILE or PLIMSOLL_CA".to_owned()
+        // BAD_SIGNATURE: somebody else of the same name has signed
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "nobody trusted has signed the server's certificate: name its CA with --ca FILE or PLIMSOLL_CA"
+                .to_owned()
         }
         CertificateError::NotValidForNameContext { expected, presented } => {
             let presented = presented.join(", ");
             let expected = expected.to_str();
-            format!("the server's certificate is for {presented}, not for {expected}: use its name in the address")
+            format!(
+                "the server's certificate is for {presented}, not for {expected}: use its name in the address"
+            )
         }
         CertificateError::NotValidForName => {
             "the server's certificate is for another name: use that name in the address".to_owned()

@@ -8,8 +8,8 @@ use std::{
     thread,
 };
 
-use plimsoll_proto::v1::{Hello, Sample, Totals};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use plimsoll_proto::v1::{Hello, Key, Sample, Totals};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tempfile::TempDir;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 
@@ -17,11 +17,12 @@ use super::{
     Delivery, Report, Settings,
     fake::{Fake, Faults},
 };
-use crate::ask::Client;
+use crate::ask::{self, Client, PredictFormat};
 
 /// A server behind TLS whose certificate is for `name`, and the CA that signed it.
 async fn start(dir: &TempDir, name: &str) -> (Fake, PathBuf) {
     let mut authority = CertificateParams::new([]).unwrap();
+    authority.distinguished_name.push(DnType::CommonName, format!("CA of {name}"));
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
@@ -40,7 +41,8 @@ fn at(fake: &Fake, origin: &str) -> String {
 }
 
 async fn deliver(dir: &TempDir, server: String, ca: Option<PathBuf>) -> Report {
-    let settings = Settings { server: Some(server), ca, spool_dir: dir.path().join("spool"), spool_bytes: 1 << 20 };
+    let settings =
+        Settings { server: Some(server), ca, spool_dir: dir.path().join("spool"), spool_bytes: 1 << 20 };
     let hello = Hello { attempt: "a".to_owned(), ..Hello::default() };
     let mut delivery = Delivery::start(&settings, hello);
     delivery.push(Sample { elapsed_ms: 1, ..Sample::default() });
@@ -49,13 +51,14 @@ async fn deliver(dir: &TempDir, server: String, ca: Option<PathBuf>) -> Report {
 
 /// Why neither an attempt nor a question reaches a server: the words are the same.
 async fn problem(dir: &TempDir, server: String, ca: Option<PathBuf>) -> String {
-    let asked = Client::connect(&server, ca.as_deref()).await;
+    let asked = match Client::connect(&server, ca.as_deref()).await {
+        Ok(client) => ask::predict(&client, Key::default(), PredictFormat::Text).await,
+        Err(failure) => Err(failure),
+    };
     let report = deliver(dir, server, ca).await;
     assert!(!report.delivered && report.kept.is_some(), "{report:?}");
     let problem = report.problem.unwrap();
-    if let Err(failure) = asked {
-        assert_eq!(failure.to_string(), problem);
-    }
+    assert_eq!(asked.unwrap_err().to_string(), problem);
     problem
 }
 
@@ -117,5 +120,5 @@ async fn plain_text_to_a_server_of_http_1_says_so() {
         }
     });
     let problem = problem(&dir, server, None).await;
-    assert!(problem.contains("no gRPC in plain text"), "{problem}");
+    assert!(problem.contains("HTTP/1 is no gRPC"), "{problem}");
 }

@@ -21,7 +21,7 @@ pub(super) struct Trouble {
 /// What to do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// There was no connection at all.
+    /// Nobody answered at all.
     Unreachable,
     /// Come back later.
     Passing,
@@ -41,10 +41,22 @@ impl Trouble {
         Self { kind: Kind::Unreachable, text: innermost(error), after: None }
     }
 
+    /// The server said no to the first message, or the connection broke before it could.
+    pub(super) fn refused_at_once(status: &Status, server: &str) -> Self {
+        match broken(status, server) {
+            Some(text) => Self { kind: Kind::Unreachable, text, after: None },
+            None => Self::answered(status),
+        }
+    }
+
     /// The server said no, or the connection broke.
     pub(super) fn answered(status: &Status) -> Self {
         let after = status.get_details_retry_info().and_then(|info| info.retry_delay);
-        Self { kind: kind_of(status.code()), text: in_words(status), after }
+        let text = match status.source() {
+            Some(broken) => format!("the connection broke: {}", innermost(broken)),
+            None => format!("the server answered: {}: {}", status.code(), status.message()),
+        };
+        Self { kind: kind_of(status.code()), text, after }
     }
 
     /// The server ended the stream without a reason, or said beforehand that it will stop.
@@ -89,12 +101,16 @@ fn kind_of(code: Code) -> Kind {
     }
 }
 
-/// What a status says, for people: the server's own words, or what broke on the way.
-pub(crate) fn in_words(status: &Status) -> String {
-    match status.source() {
-        Some(broken) => format!("the connection broke: {}", innermost(broken)),
-        None => format!("the server answered: {}: {}", status.code(), status.message()),
-    }
+/// What broke before anybody answered, for people; `None` if the status is an answer. What listens at `server` may speak another
+/// protocol: then it closes the connection, and no more than that is known.
+pub(crate) fn broken(status: &Status, server: &str) -> Option<String> {
+    let reason = innermost(status.source()?);
+    let hint = if server.starts_with("https") {
+        ""
+    } else {
+        "; a port with TLS needs https://, and HTTP/1 is no gRPC"
+    };
+    Some(format!("the connection broke: {reason}{hint}"))
 }
 
 /// The innermost reason, which is the one that helps: the outer ones say "transport error".
@@ -113,7 +129,7 @@ pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
         }
         match deepest.source() {
             Some(source) => deepest = source,
-            None => return not_http2(&deepest.to_string()),
+            None => return deepest.to_string(),
         }
     }
 }
@@ -123,14 +139,6 @@ fn in_io_words(error: &io::Error) -> String {
         kind if kind.to_string().starts_with("uncategorized") => error.to_string(),
         kind => kind.to_string(),
     }
-}
-
-/// What speaks another protocol (TLS, HTTP/1) sends bytes that make no frame of HTTP/2.
-fn not_http2(text: &str) -> String {
-    if text.contains("frame with invalid size") {
-        return format!("no gRPC in plain text there: use https:// if it is a TLS port ({text})");
-    }
-    text.to_owned()
 }
 
 #[cfg(test)]
