@@ -88,11 +88,10 @@ impl Backlog {
         let spooled = self.spool.as_mut().is_some_and(|spool| spool.append_sample(number, sample));
         self.memory.push_back(Kept { sample, spooled });
         let full = self.memory.len() > MEMORY_SAMPLES;
-        let spooled = |kept: &mut Kept| full || kept.spooled;
-        if self.memory.len() > SPOOLED_SAMPLES
-            && self.memory.pop_front_if(spooled).is_some_and(|kept| !kept.spooled)
-        {
-            self.dropped = self.dropped.saturating_add(1);
+        let first_is_spooled = self.memory.front().is_some_and(|kept| kept.spooled);
+        if full || first_is_spooled && self.memory.len() > SPOOLED_SAMPLES {
+            self.memory.pop_front();
+            self.dropped = self.dropped.saturating_add(u64::from(!first_is_spooled));
         }
     }
 
@@ -117,7 +116,10 @@ impl Backlog {
     /// Forgets what the server has on disk.
     pub(super) fn acknowledge(&mut self, number: u64) {
         self.acknowledged = self.acknowledged.max(number);
-        while let Some((_, lost)) = self.declared.pop_front_if(|(last, _)| *last <= self.acknowledged) {
+        while let Some((_, lost)) =
+            self.declared.front().filter(|(last, _)| *last <= self.acknowledged).copied()
+        {
+            self.declared.pop_front();
             self.lost = self.lost.saturating_add(lost);
             self.dropped = self.dropped.saturating_sub(lost);
         }

@@ -35,7 +35,7 @@ impl Backoff {
                 let asked = asked.min(LONGEST_ASKED);
                 asked + self.part(asked.max(SHORTEST))
             }
-            None => step / 8 + self.part(step - step / 8),
+            None => step / 8 + self.part(step / 8 * 7),
         }
     }
 

@@ -49,7 +49,7 @@ pub(super) struct Faults {
 pub(super) enum Seen {
     Hello,
     Batch,
-    Finish(Finish),
+    Finish(Box<Finish>),
     Refused,
 }
 
@@ -154,7 +154,7 @@ impl Collector for Service {
                     _ if matches!(answer, Some(Err(_))) => Seen::Refused,
                     Message::Hello(_) => Seen::Hello,
                     Message::Batch(_) => Seen::Batch,
-                    Message::Finish(finish) => Seen::Finish(finish),
+                    Message::Finish(finish) => Seen::Finish(Box::new(finish)),
                 };
                 if let Some(tell) = &tell {
                     tell.try_send(seen).unwrap();
@@ -246,13 +246,13 @@ impl State {
             return Err(Status::failed_precondition(format!("expected {expected}")));
         }
         held.lost += batch.first_sequence.saturating_sub(expected);
-        for (number, sample) in (batch.first_sequence..).zip(batch.samples) {
-            if number > held.acknowledged {
-                if held.samples.last().is_some_and(|(_, last)| last.elapsed_ms >= sample.elapsed_ms) {
-                    return Err(Status::invalid_argument("time goes back"));
-                }
-                held.samples.push((number, sample));
-                held.acknowledged = number;
+        let new = (batch.first_sequence..).zip(batch.samples).filter(|(number, _)| *number >= expected);
+        for (number, sample) in new {
+            let back = held.samples.last().is_some_and(|(_, last)| last.elapsed_ms >= sample.elapsed_ms);
+            held.samples.push((number, sample));
+            held.acknowledged = number;
+            if back {
+                return Err(Status::invalid_argument("time goes back"));
             }
         }
         Ok(Answer::Ack(Ack { attempt: batch.attempt, acknowledged: held.acknowledged, sealed: false }))

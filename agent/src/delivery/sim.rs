@@ -5,7 +5,7 @@ use std::{
     cell::RefCell,
     collections::BTreeMap,
     io, mem,
-    path::Path,
+    path::{Path, PathBuf},
     pin::Pin,
     rc::Rc,
     sync::{Arc, Mutex},
@@ -143,6 +143,14 @@ async fn build(dir: &Path, spool_bytes: u64, runs: &RefCell<Runs>, seconds: u64)
     runs.borrow_mut().reports.insert(run, report);
 }
 
+/// One build after the other.
+async fn builds(dir: PathBuf, spool_bytes: u64, runs: Rc<RefCell<Runs>>, seconds: u64) -> turmoil::Result {
+    loop {
+        build(&dir, spool_bytes, &runs, seconds).await;
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
 /// A world with one collector and one machine on which builds run one after the other.
 struct World {
     sim: Sim<'static>,
@@ -168,15 +176,7 @@ impl World {
         let disk = Arc::clone(&state);
         sim.host("server", move || serve(Arc::clone(&disk)));
         let (path, seen) = (dir.path().join("spool"), Rc::clone(&runs));
-        sim.host("agent", move || {
-            let (path, seen) = (path.clone(), Rc::clone(&seen));
-            async move {
-                loop {
-                    build(&path, spool_bytes, &seen, seconds).await;
-                    sleep(Duration::from_secs(1)).await;
-                }
-            }
-        });
+        sim.host("agent", move || builds(path.clone(), spool_bytes, Rc::clone(&seen), seconds));
         Self { sim, state, runs, dir, random: seed }
     }
 

@@ -155,7 +155,7 @@ impl Spool {
         for _ in 0..records {
             match record::read_at(&self.file, contents.offset) {
                 Some((Message::Batch(batch), next)) => {
-                    contents.last = numbered(&batch).last().or(contents.last.take());
+                    contents.last = numbered(&batch).last().or(contents.last);
                     contents.offset = next;
                 }
                 Some((Message::Finish(finish), next)) => {
