@@ -2,6 +2,7 @@
 //! started, because `run` first blocks the signals that it passes on.
 
 use std::{
+    env,
     io::{self, Write as _},
     process::ExitCode,
 };
@@ -9,15 +10,20 @@ use std::{
 use clap::Parser as _;
 use plimsoll_agent::cli::Cli;
 use tokio::runtime;
-use tracing_subscriber::{EnvFilter, filter::LevelFilter};
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    fmt,
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
+};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let filter = EnvFilter::builder()
-        .with_default_directive(LevelFilter::WARN.into())
-        .with_env_var("PLIMSOLL_LOG")
-        .from_env_lossy();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let (filter, problem) = filter();
+    tracing_subscriber::registry().with(filter).with(fmt::layer().with_writer(io::stderr)).init();
+    if let Some(problem) = problem {
+        tracing::warn!("{problem}");
+    }
     match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => ExitCode::from(runtime.block_on(cli.execute())),
         Err(error) => {
@@ -25,5 +31,23 @@ fn main() -> ExitCode {
             drop(writeln!(io::stderr(), "plimsoll: cannot start: {error}"));
             ExitCode::from(125)
         }
+    }
+}
+
+/// What is logged: `PLIMSOLL_LOG`, a level or `target=level` pairs with commas between; warnings if it is unset. A mistake in
+/// it must not keep a build from running, so it is told and the warnings stay.
+fn filter() -> (Targets, Option<String>) {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the log is set up before anything else, and by nothing else"
+    )]
+    let wanted = env::var("PLIMSOLL_LOG").unwrap_or_default();
+    let usual = Targets::new().with_default(LevelFilter::WARN);
+    if wanted.is_empty() {
+        return (usual, None);
+    }
+    match wanted.parse() {
+        Ok(filter) => (filter, None),
+        Err(error) => (usual, Some(format!("PLIMSOLL_LOG {wanted:?} is not a filter, try `debug`: {error}"))),
     }
 }

@@ -1,6 +1,6 @@
 //! Asks the server, once, within a time.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use plimsoll_proto::v1::{
     ExplainResponse, GetAttemptRequest, GetAttemptResponse, GetStatsRequest, GetStatsResponse,
@@ -13,7 +13,10 @@ use tonic::{
 };
 use tonic_types::StatusExt as _;
 
-use crate::delivery::{trouble::innermost, uplink::endpoint};
+use crate::delivery::{
+    route::{endpoint, name},
+    trouble::{broken, innermost},
+};
 
 /// How long an answer may take. The server answers from memory; only a verdict waits for its disk.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -49,13 +52,13 @@ impl Failure {
 }
 
 impl Client {
-    /// Connects to a server.
+    /// Connects to a server. `ca` names a PEM file with the CA certificates to trust instead of the system's.
     ///
     /// # Errors
-    /// The address is wrong, or nobody answers there.
-    pub async fn connect(server: &str) -> Result<Self, Failure> {
-        let endpoint: Endpoint = endpoint(server).map_err(Failure::Question)?.timeout(PATIENCE);
-        let server = endpoint.uri().to_string().trim_end_matches('/').to_owned();
+    /// The address is wrong, the certificates cannot be read, or nobody answers there.
+    pub async fn connect(server: &str, ca: Option<&Path>) -> Result<Self, Failure> {
+        let endpoint: Endpoint = endpoint(server, ca).map_err(Failure::Question)?.timeout(PATIENCE);
+        let server = name(&endpoint);
         let connected = endpoint.connect().await;
         let channel = connected
             .map_err(|error| Failure::NoAnswer(format!("no server at {server} ({})", innermost(&error))))?;
@@ -119,7 +122,10 @@ fn failure(server: &str, status: &Status) -> Failure {
     let reason = if wrong.is_empty() { status.message().to_owned() } else { wrong.join("; ") };
     match status.code() {
         Code::InvalidArgument | Code::NotFound | Code::OutOfRange => Failure::Question(reason),
-        code => Failure::NoAnswer(format!("{server}: {code}: {reason}")),
+        code => Failure::NoAnswer(match broken(status, server) {
+            Some(text) => format!("no server at {server} ({text})"),
+            None => format!("{server}: {code}: {reason}"),
+        }),
     }
 }
 
@@ -140,9 +146,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_missing_server_is_said_in_plain_words() {
-        let failure = Client::connect("127.0.0.1:1").await.unwrap_err();
+        let failure = Client::connect("127.0.0.1:1", None).await.unwrap_err();
         assert_eq!(failure.to_string(), "no server at http://127.0.0.1:1 (connection refused)");
         assert_eq!(failure.status(), 3);
-        assert_eq!(Client::connect("http://no spaces").await.unwrap_err().status(), 2);
+        assert_eq!(Client::connect("http://no spaces", None).await.unwrap_err().status(), 2);
     }
 }

@@ -13,7 +13,7 @@ use plimsoll_proto::{
 
 use super::{KeyArgs, STATUSES, ServerArgs, log::log_tail, run::attempt_id};
 use crate::{
-    ask::{self, Answer, Client, Failure, Format, PredictFormat},
+    ask::{self, Answer, Failure, Format, PredictFormat},
     key::Job,
 };
 
@@ -159,21 +159,21 @@ enum Group {
 impl PredictArgs {
     pub(super) async fn ask(self, job: &Job) -> Result<Answer, Failure> {
         let key = job.key_for(&[], &self.key.keys).map_err(Failure::Question)?;
-        ask::predict(&Client::connect(&self.server.server).await?, key, self.output).await
+        ask::predict(&self.server.connect().await?, key, self.output).await
     }
 }
 
 impl ExplainArgs {
     pub(super) async fn ask(self, job: &Job) -> Result<Answer, Failure> {
         let key = job.key_for(&[], &self.key.keys).map_err(Failure::Question)?;
-        ask::explain(&Client::connect(&self.server.server).await?, key, self.output).await
+        ask::explain(&self.server.connect().await?, key, self.output).await
     }
 }
 
 impl ShouldRetryArgs {
     pub(super) async fn ask(self, job: &Job) -> Result<Answer, Failure> {
         let question = self.question(job).map_err(Failure::Question)?;
-        ask::should_retry(&Client::connect(&self.server.server).await?, question, self.output).await
+        ask::should_retry(&self.server.connect().await?, question, self.output).await
     }
 
     fn question(&self, job: &Job) -> Result<ShouldRetryRequest, String> {
@@ -210,7 +210,7 @@ impl StatsArgs {
         };
         let filter = Some(self.filter.filter(now()));
         let question = GetStatsRequest { filter, group_by: group_by.into(), step_ms: 0 };
-        ask::stats(&Client::connect(&self.server.server).await?, question, self.output).await
+        ask::stats(&self.server.connect().await?, question, self.output).await
     }
 }
 
@@ -218,13 +218,13 @@ impl AttemptsArgs {
     pub(super) async fn ask(self) -> Result<Answer, Failure> {
         let filter = Some(self.filter.filter(now()));
         let question = ListAttemptsRequest { filter, page_size: self.limit, page_token: String::new() };
-        ask::attempts(&Client::connect(&self.server.server).await?, question, self.output).await
+        ask::attempts(&self.server.connect().await?, question, self.output).await
     }
 }
 
 impl ShowArgs {
     pub(super) async fn ask(self) -> Result<Answer, Failure> {
-        ask::show(&Client::connect(&self.server.server).await?, self.attempt, self.output).await
+        ask::show(&self.server.connect().await?, self.attempt, self.output).await
     }
 }
 

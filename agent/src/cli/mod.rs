@@ -8,12 +8,16 @@ mod log;
 mod output;
 mod run;
 
-use std::io::{self, Write as _};
+use std::{
+    ffi::OsString,
+    io::{self, Write as _},
+    path::Path,
+};
 
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    ask::{Answer, Failure},
+    ask::{Answer, Client, Failure},
     key::{Job, NAMES},
 };
 
@@ -49,6 +53,16 @@ struct ServerArgs {
     /// Address of the server.
     #[arg(long, value_name = "URL", env = "PLIMSOLL_SERVER", default_value = DEFAULT_SERVER)]
     server: String,
+    #[command(flatten)]
+    trust: TrustArgs,
+}
+
+/// Whom to trust.
+#[derive(Debug, Args)]
+struct TrustArgs {
+    /// CA certificates (PEM) to trust instead of the system's, for a server behind https://.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, env = "PLIMSOLL_CA")]
+    ca: Option<OsString>,
 }
 
 /// What is built.
@@ -57,6 +71,19 @@ struct KeyArgs {
     /// Assignments, in their order.
     #[arg(long = "key", value_name = "NAME=VALUE", help = format!("A part of the key; wins over the environment. Names: {NAMES}"))]
     keys: Vec<String>,
+}
+
+impl ServerArgs {
+    async fn connect(&self) -> Result<Client, Failure> {
+        Client::connect(&self.server, self.trust.ca()).await
+    }
+}
+
+impl TrustArgs {
+    /// The file, where one is named. A variable that is set to nothing names none.
+    fn ca(&self) -> Option<&Path> {
+        self.ca.as_deref().filter(|path| !path.is_empty()).map(Path::new)
+    }
 }
 
 impl Cli {

@@ -1,13 +1,17 @@
 //! `plimsoll run`: measure a command.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
 use nix::unistd::geteuid;
 use plimsoll_proto::limits;
 
 use super::{
-    DEFAULT_SERVER, KeyArgs,
+    DEFAULT_SERVER, KeyArgs, TrustArgs,
     output::{PhaseArgs, ReportArgs},
 };
 use crate::{
@@ -28,6 +32,8 @@ pub(super) struct RunArgs {
     /// Address of the server; `none` measures only.
     #[arg(long, value_name = "URL", env = "PLIMSOLL_SERVER", default_value = DEFAULT_SERVER)]
     server: String,
+    #[command(flatten)]
+    trust: TrustArgs,
     #[command(flatten)]
     key: KeyArgs,
     /// Limit the memory of the command, for example 2GiB.
@@ -84,6 +90,7 @@ impl RunArgs {
             interval: self.interval,
             delivery: delivery::Settings {
                 server: Some(self.server).filter(|server| !server.is_empty() && server != "none"),
+                ca: self.trust.ca().map(Path::to_owned),
                 spool_dir: self.spool_dir.unwrap_or_else(|| spool_dir(job)),
                 spool_bytes: self.spool_max,
             },

@@ -1,7 +1,8 @@
 //! What one attempt still has to deliver, and the numbers of it.
 //!
 //! Every sample gets the next number when it comes, and keeps it. It is in the spool file if that could be written, and in
-//! memory as long as it is among the newest [`MEMORY_SAMPLES`]. Older ones are read back from the file when their turn comes.
+//! memory as long as it is among the newest: few of those that the file has too ([`SPOOLED_SAMPLES`]), many of those that it has
+//! not ([`MEMORY_SAMPLES`]). Older ones are read back from the file when their turn comes.
 //! A number that is in neither place when its turn comes is declared lost: there is no list of lost numbers to keep.
 
 use std::{collections::VecDeque, path::Path};
@@ -11,10 +12,14 @@ use plimsoll_proto::{
     v1::{Batch, Finish, Hello, Sample},
 };
 
-use super::spool::{Contents, Spool};
+use super::spool::{Bounds, Contents, Spool};
 
-/// Samples of one attempt that are held in memory; about 1 MB.
+/// Samples of one attempt that are held in memory; about 2 MB.
 pub(super) const MEMORY_SAMPLES: usize = 10_000;
+/// Samples that are held in memory although the file has them: as many as one batch takes.
+pub(super) const SPOOLED_SAMPLES: usize = limits::BATCH_SAMPLES;
+/// What one batch takes. Its attempt, and what stands around it, need the rest of a message.
+const BATCH: Bounds = Bounds { samples: limits::BATCH_SAMPLES, bytes: limits::MESSAGE_BYTES - 1024 };
 
 /// The undelivered part of one attempt.
 #[derive(Debug)]
@@ -25,12 +30,12 @@ pub(super) struct Backlog {
     memory: VecDeque<Kept>,
     last: u64,
     acknowledged: u64,
-    /// Numbers that fell out of memory without being in the file.
+    /// Numbers that fell out of memory without being in the file, and of which the server has not said anything yet.
     dropped: u64,
-    /// Numbers that were declared lost to the server, each counted once however often a stream begins anew.
-    declared: u64,
-    /// Everything up to this number was sent or declared once.
-    accounted: u64,
+    /// How many numbers were declared lost on this stream just before the ones that end with a number; the oldest first.
+    declared: VecDeque<(u64, u64)>,
+    /// Numbers that the server knows to be lost.
+    lost: u64,
     finish: Option<Finish>,
 }
 
@@ -42,18 +47,11 @@ struct Kept {
 }
 
 /// How far one stream has come.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Cursor {
     /// Everything up to this number was sent or declared lost on this stream, or acknowledged before.
     pub(super) sent: u64,
     offset: u64,
-}
-
-impl Cursor {
-    /// A stream whose server has everything up to `acknowledged`.
-    pub(super) fn after(acknowledged: u64) -> Self {
-        Self { sent: acknowledged, offset: Spool::start() }
-    }
 }
 
 impl Backlog {
@@ -66,15 +64,15 @@ impl Backlog {
             last: 0,
             acknowledged: 0,
             dropped: 0,
-            declared: 0,
-            accounted: 0,
+            declared: VecDeque::new(),
+            lost: 0,
             finish: None,
         }
     }
 
     /// The backlog of an attempt that an earlier run left behind. If nobody saw its end, it ended with its last sample.
     pub(super) fn orphan(spool: Spool, contents: Contents) -> Self {
-        let Contents { hello, last, finish } = contents;
+        let Contents { hello, last, finish, .. } = contents;
         let (number, sample) = last.unwrap_or_default();
         let unseen = Finish { last_sequence: number, wall_ms: sample.elapsed_ms, ..Finish::default() };
         let mut finish = finish.unwrap_or(unseen);
@@ -89,8 +87,11 @@ impl Backlog {
         let number = self.last;
         let spooled = self.spool.as_mut().is_some_and(|spool| spool.append_sample(number, sample));
         self.memory.push_back(Kept { sample, spooled });
-        if self.memory.len() > MEMORY_SAMPLES && self.memory.pop_front().is_some_and(|kept| !kept.spooled) {
-            self.dropped = self.dropped.saturating_add(1);
+        let full = self.memory.len() > MEMORY_SAMPLES;
+        let first_is_spooled = self.memory.front().is_some_and(|kept| kept.spooled);
+        if full || first_is_spooled && self.memory.len() > SPOOLED_SAMPLES {
+            self.memory.pop_front();
+            self.dropped = self.dropped.saturating_add(u64::from(!first_is_spooled));
         }
     }
 
@@ -105,11 +106,35 @@ impl Backlog {
         self.finish = Some(finish);
     }
 
+    /// A stream begins whose server has everything up to `acknowledged`.
+    pub(super) fn begin(&mut self, acknowledged: u64) -> Cursor {
+        self.acknowledge(acknowledged);
+        self.declared.clear();
+        Cursor { sent: acknowledged, offset: 0 }
+    }
+
     /// Forgets what the server has on disk.
     pub(super) fn acknowledge(&mut self, number: u64) {
         self.acknowledged = self.acknowledged.max(number);
+        while let Some((_, lost)) =
+            self.declared.front().filter(|(last, _)| *last <= self.acknowledged).copied()
+        {
+            self.declared.pop_front();
+            self.lost = self.lost.saturating_add(lost);
+            self.dropped = self.dropped.saturating_sub(lost);
+        }
         while !self.memory.is_empty() && self.memory_first() <= self.acknowledged {
             self.memory.pop_front();
+        }
+        if self.acknowledged.saturating_add(1) >= self.memory_first() {
+            // the server has all that is not in memory
+            self.dropped = 0;
+        }
+        if self.memory.capacity() > SPOOLED_SAMPLES && self.memory.len() < SPOOLED_SAMPLES / 2 {
+            self.memory.shrink_to(SPOOLED_SAMPLES);
+        }
+        if let Some(spool) = self.spool.as_mut() {
+            spool.forget(self.acknowledged);
         }
     }
 
@@ -119,29 +144,33 @@ impl Backlog {
         let memory_first = self.memory_first();
         let mut run = Vec::new();
         if let Some(spool) = self.spool.as_ref().filter(|_| want < memory_first) {
-            run = spool.read_run(&mut cursor.offset, want, memory_first, limits::BATCH_SAMPLES);
+            run = spool.read_run(&mut cursor.offset, want, memory_first, BATCH);
         }
         if run.is_empty() {
             let skip = usize::try_from(want.saturating_sub(memory_first)).unwrap_or(usize::MAX);
             let samples = self.memory.iter().map(|kept| kept.sample);
-            run = (memory_first..).zip(samples).skip(skip).take(limits::BATCH_SAMPLES).collect();
+            let mut left = BATCH;
+            run = (memory_first..)
+                .zip(samples)
+                .skip(skip)
+                .take_while(|(_, sample)| left.admit(sample))
+                .collect();
         }
         let (first, last) = (run.first()?.0, run.last()?.0);
         let lost = first.saturating_sub(want);
-        let news = first.saturating_sub(want.max(self.accounted.saturating_add(1)));
-        self.declared = self.declared.saturating_add(news);
-        self.accounted = self.accounted.max(last);
+        self.declared.push_back((last, lost));
         cursor.sent = last;
         let samples = run.into_iter().map(|(_, sample)| sample).collect();
         Some(Batch { attempt: self.hello.attempt.clone(), first_sequence: first, lost, samples })
     }
 
     /// The end, for a server that has everything up to `acknowledged`. `None` if the attempt has not ended.
-    pub(super) fn finish_after(&self, acknowledged: u64) -> Option<Finish> {
+    pub(super) fn finish_after(&mut self, acknowledged: u64) -> Option<Finish> {
         let mut finish = self.finish.clone()?;
         // a file that lost its tail may know less than the server
         finish.last_sequence = finish.last_sequence.max(acknowledged);
         finish.lost = finish.last_sequence.saturating_sub(acknowledged);
+        self.declared.push_back((finish.last_sequence, finish.lost));
         Some(finish)
     }
 
@@ -167,7 +196,7 @@ impl Backlog {
 
     /// Samples that no longer exist anywhere.
     pub(super) fn lost(&self) -> u64 {
-        self.dropped.max(self.declared)
+        self.lost.saturating_add(self.dropped)
     }
 
     /// Samples that exist in memory only.

@@ -1,74 +1,107 @@
 //! How long to wait before the next try.
+//!
+//! Ten thousand agents may lose one server in the same moment. Each waits by a random number of its own, so that they come
+//! back one after the other: spread over a second at first, and over half a minute if the server stays away.
 
 use std::time::Duration;
 
-use ulid::Ulid;
-
-/// The first wait.
-const SHORTEST: Duration = Duration::from_millis(200);
+/// The first wait, before jitter.
+const SHORTEST: Duration = Duration::from_secs(1);
 /// The longest wait that the agent chooses itself.
 const LONGEST: Duration = Duration::from_secs(30);
-/// The longest wait that a server may ask for.
+/// The longest wait that a server may ask for, before jitter.
 const LONGEST_ASKED: Duration = Duration::from_mins(2);
 
-/// Waits that double from try to try, with jitter, so that a thousand agents do not come back in the same moment.
-#[derive(Debug, Default)]
+/// Waits that double from try to try, with jitter.
+#[derive(Debug)]
 pub(super) struct Backoff {
     tries: u32,
+    random: u64,
 }
 
 impl Backoff {
+    /// The waits of one session. Sessions are random and unique, and so are the waits; the same session waits the same again.
+    pub(super) fn new(session: &str) -> Self {
+        Self { tries: 0, random: u64::from(crc32fast::hash(session.as_bytes())) }
+    }
+
     /// The next wait: what the server asked for, if it did, else the next step.
     pub(super) fn next(&mut self, asked: Option<Duration>) -> Duration {
-        let step = step(self.tries);
+        let step = SHORTEST.saturating_mul(2_u32.saturating_pow(self.tries)).min(LONGEST);
         self.tries = self.tries.saturating_add(1);
-        let random = u32::try_from(Ulid::new().random() & 0xffff).unwrap_or(0);
         match asked {
-            // later than asked by up to a step, never earlier
-            Some(asked) => asked.min(LONGEST_ASKED) + jitter(SHORTEST, random),
-            None => jitter(step, random),
+            // never earlier than asked; all were asked for the same, so they spread over as long again
+            Some(asked) => {
+                let asked = asked.min(LONGEST_ASKED);
+                asked + self.part(asked.max(SHORTEST))
+            }
+            None => step / 8 + self.part(step / 8 * 7),
         }
+    }
+
+    /// The longest wait, for what only people can mend.
+    pub(super) fn longest(&mut self) -> Duration {
+        LONGEST / 2 + self.part(LONGEST / 2)
     }
 
     /// Something worked: the next wait is the shortest again.
     pub(super) fn reset(&mut self) {
         self.tries = 0;
     }
-}
 
-fn step(tries: u32) -> Duration {
-    SHORTEST.saturating_mul(2_u32.saturating_pow(tries)).min(LONGEST)
-}
-
-/// Half to all of `step`, by a random number below 2^16.
-fn jitter(step: Duration, random: u32) -> Duration {
-    let half = step / 2;
-    half + half.saturating_mul(random) / 0x1_0000
+    /// None to all of `time`, at random.
+    fn part(&mut self, time: Duration) -> Duration {
+        // splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014)
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        let parts = u32::try_from(mixed & 0xffff).unwrap_or(0);
+        time.saturating_mul(parts) / 0x1_0000
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn waits_double_up_to_a_bound() {
-        let steps: Vec<u128> = [0, 1, 2, 7, 8, 40].map(|tries| step(tries).as_millis()).to_vec();
-        assert_eq!(steps, [200, 400, 800, 25_600, 30_000, 30_000]);
+    fn agents() -> impl Iterator<Item = Backoff> {
+        (0..10_000).map(|agent| Backoff::new(&format!("01JD{agent:022}")))
+    }
+
+    /// The most waits that end within the same tenth of `over`.
+    fn most_at_once(waits: impl Iterator<Item = Duration>, over: Duration) -> usize {
+        let mut ends = [0; 64];
+        waits.for_each(|wait| ends[(wait.as_millis() * 10 / over.as_millis()) as usize] += 1);
+        ends.into_iter().max().unwrap()
     }
 
     #[test]
-    fn jitter_keeps_at_least_half_and_never_adds() {
-        for random in [0, 1, 0x8000, 0xffff] {
-            let wait = jitter(LONGEST, random);
-            assert!(wait >= LONGEST / 2 && wait < LONGEST, "{wait:?}");
+    fn waits_double_up_to_a_bound() {
+        let mut backoff = Backoff::new("s");
+        for step in [1, 2, 4, 8, 16, 30, 30, 30].map(Duration::from_secs) {
+            let wait = backoff.next(None);
+            assert!(wait >= step / 8 && wait < step, "{wait:?} of {step:?}");
         }
+        backoff.reset();
+        assert!(backoff.next(None) < SHORTEST);
+    }
+
+    #[test]
+    fn ten_thousand_agents_do_not_come_back_in_the_same_moment() {
+        let at_once = most_at_once(agents().map(|mut agent| agent.next(None)), SHORTEST);
+        assert!(at_once < 1500, "{at_once} within 100 ms of a cut");
+        let asked = Duration::from_secs(2);
+        let told = agents().map(|mut agent| agent.next(Some(asked)));
+        let at_once = most_at_once(told, asked);
+        assert!(at_once < 1500, "{at_once} within 200 ms after a restart that was announced");
     }
 
     #[test]
     fn a_server_is_never_called_earlier_than_it_asked() {
-        let mut backoff = Backoff::default();
         let asked = Duration::from_secs(7);
-        assert!(backoff.next(Some(asked)) >= asked);
-        assert!(backoff.next(Some(Duration::MAX)) <= LONGEST_ASKED + SHORTEST);
+        assert!(agents().all(|mut agent| agent.next(Some(asked)) >= asked));
+        assert!(agents().all(|mut agent| agent.next(Some(Duration::MAX)) <= 2 * LONGEST_ASKED));
     }
 }

@@ -16,9 +16,9 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, Streaming, transport::Endpoint};
+use tonic::{Status, Streaming};
 
-use super::{backlog::Cursor, shared::Shared, trouble::Trouble};
+use super::{backlog::Cursor, route::Route, shared::Shared, trouble::Trouble};
 
 /// Batches on the way without an acknowledgement. One is on the wire while the server syncs another; more only fill queues.
 const IN_FLIGHT: usize = 4;
@@ -43,14 +43,14 @@ pub(super) enum Ended {
 }
 
 /// Talks until the attempt is sealed or something goes wrong.
-pub(super) async fn converse(endpoint: &Endpoint, shared: &Shared, finish_was_sent: &mut bool) -> Ended {
+pub(super) async fn converse(route: &Route, shared: &Shared, finish_was_sent: &mut bool) -> Ended {
     let (messages, receiver) = mpsc::channel(IN_FLIGHT + 2);
     let hello = shared.with(|backlog| backlog.hello().clone());
     let mut talk = Talk::new(shared, messages);
     if let Err(trouble) = talk.send(agent_message::Message::Hello(hello)) {
         return Ended::Trouble(trouble);
     }
-    let opened = match timeout(OPEN_PATIENCE, open(endpoint, receiver)).await {
+    let opened = match timeout(OPEN_PATIENCE, open(route, receiver)).await {
         Ok(opened) => opened,
         Err(elapsed) => {
             tracing::debug!(%elapsed, "no welcome");
@@ -62,12 +62,15 @@ pub(super) async fn converse(endpoint: &Endpoint, shared: &Shared, finish_was_se
         Err(trouble) => return Ended::Trouble(trouble),
     };
     shared.set_problem(None);
-    shared.welcomed.send_replace(true);
+    shared.welcomed.send_if_modified(|welcomed| {
+        let first = welcomed.is_none();
+        welcomed.get_or_insert_with(|| route.clone());
+        first
+    });
     if welcome.sealed {
         return if *finish_was_sent { Ended::Sealed } else { Ended::ClosedBefore };
     }
-    shared.with(|backlog| backlog.acknowledge(welcome.acknowledged));
-    talk.cursor = Cursor::after(welcome.acknowledged);
+    talk.cursor = shared.with(|backlog| backlog.begin(welcome.acknowledged));
     talk.waiting_since = None;
     let ended = talk.run(&mut answers).await;
     *finish_was_sent |= talk.finish_sent;
@@ -75,13 +78,14 @@ pub(super) async fn converse(endpoint: &Endpoint, shared: &Shared, finish_was_se
 }
 
 async fn open(
-    endpoint: &Endpoint,
+    route: &Route,
     receiver: mpsc::Receiver<AgentMessage>,
 ) -> Result<(Welcome, Streaming<ServerMessage>), Trouble> {
-    let channel = endpoint.connect().await.map_err(|error| Trouble::unreachable(&error))?;
+    let channel = route.connect().await.map_err(|error| Trouble::unreachable(&error))?;
     let mut client = CollectorClient::new(channel);
     let answer = client.stream(ReceiverStream::new(receiver)).await;
-    let mut answers = answer.map_err(|status| Trouble::answered(&status))?.into_inner();
+    let mut answers =
+        answer.map_err(|status| Trouble::refused_at_once(&status, &route.server()))?.into_inner();
     loop {
         match answers.message().await {
             Ok(Some(ServerMessage { message: Some(Answer::Welcome(welcome)) })) => {
@@ -89,7 +93,7 @@ async fn open(
             }
             Ok(Some(_)) => {}
             Ok(None) => return Err(Trouble::closed(None)),
-            Err(status) => return Err(Trouble::answered(&status)),
+            Err(status) => return Err(Trouble::refused_at_once(&status, &route.server())),
         }
     }
 }
@@ -113,7 +117,7 @@ impl<'a> Talk<'a> {
         Self {
             shared,
             messages,
-            cursor: Cursor::after(0),
+            cursor: Cursor::default(),
             in_flight: VecDeque::new(),
             last_sent: None,
             waiting_since: None,

@@ -24,6 +24,8 @@ pub(super) struct Held {
     pub(super) acknowledged: u64,
     pub(super) samples: Vec<(u64, Sample)>,
     pub(super) lost: u64,
+    /// The stream that may write.
+    pub(super) holder: u64,
     pub(super) finish: Option<Finish>,
 }
 
@@ -47,14 +49,24 @@ pub(super) struct Faults {
 pub(super) enum Seen {
     Hello,
     Batch,
-    Finish(Finish),
+    Finish(Box<Finish>),
     Refused,
 }
 
+/// What the collector keeps; it outlives a restart, as a disk does.
 #[derive(Debug, Default)]
-struct State {
-    attempts: HashMap<String, Held>,
+pub(super) struct State {
+    pub(super) attempts: HashMap<String, Held>,
     faults: Faults,
+    streams: u64,
+}
+
+/// One stream.
+#[derive(Debug, Default)]
+struct Stream {
+    id: u64,
+    attempt: String,
+    batches: u32,
 }
 
 /// A running fake collector. Ends when it is dropped.
@@ -74,14 +86,17 @@ impl Drop for Fake {
 
 impl Fake {
     pub(super) async fn start(faults: Faults) -> Self {
+        Self::start_on(Server::builder(), faults).await
+    }
+
+    /// A collector on a server of its own making, for example one with TLS.
+    pub(super) async fn start_on(mut server: Server, faults: Faults) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (tell, seen) = mpsc::channel(10_000);
         let state = Arc::new(Mutex::new(State { faults, ..State::default() }));
-        let service =
-            CollectorServer::new(Service { state: Arc::clone(&state), tell, tasks: TaskTracker::new() });
-        let serving =
-            Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener));
+        let service = service(Arc::clone(&state), Some(tell));
+        let serving = server.add_service(service).serve_with_incoming(TcpListenerStream::new(listener));
         let server = TaskTracker::new().spawn(async move { serving.await.unwrap() });
         Self { url, seen, state, server }
     }
@@ -105,9 +120,17 @@ impl Fake {
     }
 }
 
-struct Service {
+/// The service over what it keeps.
+pub(super) fn service(
     state: Arc<Mutex<State>>,
-    tell: mpsc::Sender<Seen>,
+    tell: Option<mpsc::Sender<Seen>>,
+) -> CollectorServer<Service> {
+    CollectorServer::new(Service { state, tell, tasks: TaskTracker::new() })
+}
+
+pub(super) struct Service {
+    state: Arc<Mutex<State>>,
+    tell: Option<mpsc::Sender<Seen>>,
     tasks: TaskTracker,
 }
 
@@ -123,18 +146,19 @@ impl Collector for Service {
         let (state, tell) = (Arc::clone(&self.state), self.tell.clone());
         self.tasks.spawn(async move {
             let mut messages = request.into_inner();
-            let mut batches = 0;
-            let mut attempt = String::new();
+            let mut stream = Stream::default();
             while let Ok(Some(message)) = messages.message().await {
                 let message = message.message.unwrap();
-                let answer = state.lock().unwrap().take(message.clone(), &mut attempt, &mut batches);
+                let answer = state.lock().unwrap().take(message.clone(), &mut stream);
                 let seen = match message {
                     _ if matches!(answer, Some(Err(_))) => Seen::Refused,
                     Message::Hello(_) => Seen::Hello,
                     Message::Batch(_) => Seen::Batch,
-                    Message::Finish(finish) => Seen::Finish(finish),
+                    Message::Finish(finish) => Seen::Finish(Box::new(finish)),
                 };
-                tell.try_send(seen).unwrap();
+                if let Some(tell) = &tell {
+                    tell.try_send(seen).unwrap();
+                }
                 let advice_ms = state
                     .lock()
                     .unwrap()
@@ -161,32 +185,28 @@ impl Collector for Service {
 }
 
 impl State {
-    fn take(
-        &mut self,
-        message: Message,
-        attempt: &mut String,
-        batches: &mut u32,
-    ) -> Option<Result<Answer, Status>> {
+    fn take(&mut self, message: Message, stream: &mut Stream) -> Option<Result<Answer, Status>> {
         if self.faults.mute {
             return None;
         }
         match message {
             Message::Hello(hello) => {
-                *attempt = hello.attempt.clone();
-                Some(self.hello(&hello))
+                self.streams += 1;
+                *stream = Stream { id: self.streams, attempt: hello.attempt.clone(), ..Stream::default() };
+                Some(self.hello(&hello, stream.id))
             }
             Message::Batch(batch) => {
-                assert_eq!(batch.attempt, *attempt);
-                *batches += 1;
-                if self.faults.cut_after.first() == Some(batches) {
+                assert_eq!(batch.attempt, stream.attempt);
+                stream.batches += 1;
+                if self.faults.cut_after.first() == Some(&stream.batches) {
                     self.faults.cut_after.remove(0);
                     return Some(Err(Status::unavailable("cut")));
                 }
-                Some(self.batch(batch))
+                Some(self.batch(batch, stream.id))
             }
             Message::Finish(finish) => {
-                assert_eq!(finish.attempt, *attempt);
-                let answer = self.finish(finish);
+                assert_eq!(finish.attempt, stream.attempt);
+                let answer = self.finish(finish, stream.id);
                 if answer.is_ok() && self.faults.swallow_seals > 0 {
                     self.faults.swallow_seals -= 1;
                     return Some(Err(Status::unavailable("swallowed")));
@@ -196,37 +216,59 @@ impl State {
         }
     }
 
-    fn hello(&mut self, hello: &Hello) -> Result<Answer, Status> {
+    fn hello(&mut self, hello: &Hello, stream: u64) -> Result<Answer, Status> {
         if let Some(code) = self.faults.refuse.get(&hello.attempt) {
             return Err(Status::new(*code, "refused"));
         }
         let held = self.attempts.entry(hello.attempt.clone()).or_default();
+        let sealed = held.finish.is_some();
+        if !sealed && !held.session.is_empty() && held.session != hello.session {
+            return Err(Status::already_exists("another agent holds it"));
+        }
         held.session = hello.session.clone();
-        let (acknowledged, sealed) = (held.acknowledged, held.finish.is_some());
-        Ok(Answer::Welcome(Welcome { attempt: hello.attempt.clone(), acknowledged, sealed }))
+        held.holder = stream;
+        Ok(Answer::Welcome(Welcome {
+            attempt: hello.attempt.clone(),
+            acknowledged: held.acknowledged,
+            sealed,
+        }))
     }
 
-    fn batch(&mut self, batch: Batch) -> Result<Answer, Status> {
-        let held = self.attempts.get_mut(&batch.attempt).unwrap();
-        if batch.first_sequence - batch.lost > held.acknowledged + 1 {
-            return Err(Status::failed_precondition(format!("expected {}", held.acknowledged + 1)));
+    fn held(&mut self, attempt: &str, stream: u64) -> Result<&mut Held, Status> {
+        let held = self.attempts.get_mut(attempt).unwrap();
+        if held.holder == stream { Ok(held) } else { Err(Status::aborted("a newer stream took over")) }
+    }
+
+    fn batch(&mut self, batch: Batch, stream: u64) -> Result<Answer, Status> {
+        let held = self.held(&batch.attempt, stream)?;
+        let expected = held.acknowledged + 1;
+        if batch.first_sequence - batch.lost > expected {
+            return Err(Status::failed_precondition(format!("expected {expected}")));
         }
-        held.lost += batch.lost;
-        for (number, sample) in (batch.first_sequence..).zip(batch.samples) {
-            if number > held.acknowledged {
-                held.samples.push((number, sample));
-                held.acknowledged = number;
+        held.lost += batch.first_sequence.saturating_sub(expected);
+        let new = (batch.first_sequence..).zip(batch.samples).filter(|(number, _)| *number >= expected);
+        for (number, sample) in new {
+            let back = held.samples.last().is_some_and(|(_, last)| last.elapsed_ms >= sample.elapsed_ms);
+            held.samples.push((number, sample));
+            held.acknowledged = number;
+            if back {
+                return Err(Status::invalid_argument("time goes back"));
             }
         }
         Ok(Answer::Ack(Ack { attempt: batch.attempt, acknowledged: held.acknowledged, sealed: false }))
     }
 
-    fn finish(&mut self, finish: Finish) -> Result<Answer, Status> {
-        let held = self.attempts.get_mut(&finish.attempt).unwrap();
-        if held.acknowledged + finish.lost != finish.last_sequence {
+    fn finish(&mut self, finish: Finish, stream: u64) -> Result<Answer, Status> {
+        let held = self.held(&finish.attempt, stream)?;
+        let short = held.samples.last().is_some_and(|(_, last)| finish.wall_ms < last.elapsed_ms);
+        if finish.last_sequence < held.acknowledged || short {
+            return Err(Status::invalid_argument("ends before its last sample"));
+        }
+        let missing = finish.last_sequence - held.acknowledged;
+        if missing > finish.lost {
             return Err(Status::failed_precondition(format!("at {}", held.acknowledged)));
         }
-        held.lost += finish.lost;
+        held.lost += missing;
         held.acknowledged = finish.last_sequence;
         held.finish = Some(finish.clone());
         Ok(Answer::Ack(Ack { attempt: finish.attempt, acknowledged: held.acknowledged, sealed: true }))

@@ -7,19 +7,28 @@
 
 mod backlog;
 mod backoff;
+mod compact;
 mod conversation;
 mod orphans;
 mod record;
 mod room;
+pub(crate) mod route;
 mod shared;
 mod spool;
+mod tls;
 pub(crate) mod trouble;
-pub(crate) mod uplink;
+mod uplink;
 
 #[cfg(test)]
 mod fake;
 #[cfg(test)]
+mod sim;
+#[cfg(test)]
+mod spool_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
@@ -29,9 +38,11 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use ulid::Ulid;
 
 use backlog::Backlog;
+use orphans::deliver_orphans;
+use route::{Internet, Network, Route, endpoint};
 use shared::Shared;
 use spool::Spool;
-use uplink::{Ending, Patience, deliver, endpoint};
+use uplink::{Ending, Patience, deliver};
 
 /// What is left of the patience after the own attempt is sealed may go to earlier ones, but no more than this.
 const ORPHAN_PATIENCE: Duration = Duration::from_secs(1);
@@ -41,6 +52,8 @@ const ORPHAN_PATIENCE: Duration = Duration::from_secs(1);
 pub struct Settings {
     /// Address of the server, for example `http://127.0.0.1:7410`; `None` measures only.
     pub server: Option<String>,
+    /// PEM file with the CA certificates to trust instead of the system's, for `https://`.
+    pub ca: Option<PathBuf>,
     /// Directory for what the server has not acknowledged yet.
     pub spool_dir: PathBuf,
     /// Bytes that all spool files together may take.
@@ -80,7 +93,11 @@ struct Sending {
 impl Delivery {
     /// Opens the spool of one attempt and begins to send in the background, what earlier runs left behind included.
     /// Must be called within a tokio runtime (current-thread or not).
-    pub fn start(settings: &Settings, mut hello: Hello) -> Self {
+    pub fn start(settings: &Settings, hello: Hello) -> Self {
+        Self::start_over(Arc::new(Internet), settings, hello)
+    }
+
+    fn start_over(network: Arc<dyn Network>, settings: &Settings, mut hello: Hello) -> Self {
         let Some(server) = settings.server.as_deref() else {
             return Self { sending: None };
         };
@@ -94,9 +111,9 @@ impl Delivery {
         });
         let shared = Arc::new(Shared::new(Backlog::new(hello, spool.ok())));
         let tracker = TaskTracker::new();
-        let uplink = tracker.spawn(own(server.to_owned(), Arc::clone(&shared)));
-        let orphans =
-            tracker.spawn(earlier(server.to_owned(), settings.spool_dir.clone(), Arc::clone(&shared)));
+        let endpoint = (server.to_owned(), settings.ca.clone());
+        let uplink = tracker.spawn(own(endpoint, network, Arc::clone(&shared)));
+        let orphans = tracker.spawn(deliver_orphans(settings.spool_dir.clone(), Arc::clone(&shared)));
         let (uplink, orphans) = (AbortOnDropHandle::new(uplink), AbortOnDropHandle::new(orphans));
         Self { sending: Some(Sending { shared, no_spool, uplink, orphans }) }
     }
@@ -171,15 +188,14 @@ fn report(shared: &Shared, ending: Ending, no_spool: Option<String>) -> Report {
     })
 }
 
-async fn own(server: String, shared: Arc<Shared>) -> Ending {
-    match endpoint(&server) {
-        Ok(endpoint) => deliver(&endpoint, &shared, Patience::Own).await,
+/// Reads the certificates here and not before: the build does not wait for that either.
+async fn own(
+    (server, ca): (String, Option<PathBuf>),
+    network: Arc<dyn Network>,
+    shared: Arc<Shared>,
+) -> Ending {
+    match endpoint(&server, ca.as_deref()) {
+        Ok(endpoint) => deliver(&Route::new(endpoint, network), &shared, Patience::Own).await,
         Err(text) => Ending::GaveUp(text),
-    }
-}
-
-async fn earlier(server: String, dir: PathBuf, own: Arc<Shared>) {
-    if let Ok(endpoint) = endpoint(&server) {
-        orphans::deliver_orphans(endpoint, &dir, &own).await;
     }
 }

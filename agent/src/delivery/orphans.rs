@@ -3,9 +3,14 @@
 //! One file after another, oldest first, each on a connection of its own, so that a server which is slow to take them cannot
 //! hold up the attempt that runs now.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
-use tonic::transport::Endpoint;
+use tokio::task::yield_now;
 
 use super::{
     backlog::Backlog,
@@ -17,28 +22,30 @@ use super::{
 
 /// Files that one run delivers at most.
 const ORPHANS: usize = 100;
+/// Records that are read in one go: below a millisecond, so that a large file does not hold up the samples of this run.
+const RECORDS: usize = 200;
 /// Troubles in a row after which the rest is left to another run.
 const TRIES: u32 = 3;
 /// A draft that is older than this run's own file by so much has lost its agent.
 const DRAFT_AGE: Duration = Duration::from_hours(1);
 
 /// Delivers the files of `dir` that no living agent holds, once the own attempt is welcome.
-pub(super) async fn deliver_orphans(endpoint: Endpoint, dir: &Path, own: &Shared) {
+pub(super) async fn deliver_orphans(dir: PathBuf, own: Arc<Shared>) {
     let mut welcomed = own.welcomed.subscribe();
-    if welcomed.wait_for(|welcomed| *welcomed).await.is_err() {
+    let Some(route) = welcomed.wait_for(Option::is_some).await.ok().and_then(|route| route.clone()) else {
         return;
-    }
-    sweep_drafts(dir, own);
+    };
+    sweep_drafts(&dir, &own);
     let mut delivered = 0;
-    for entry in list(dir, SPOOL) {
+    for entry in list(&dir, SPOOL) {
         if delivered == ORPHANS {
             return;
         }
-        let Some(orphan) = take_over(&entry.path) else {
+        let Some(orphan) = take_over(&entry.path).await else {
             continue;
         };
         delivered += 1;
-        match deliver(&endpoint, &orphan, Patience::Orphan { tries: TRIES }).await {
+        match deliver(&route, &orphan, Patience::Orphan { tries: TRIES }).await {
             Ending::Delivered => tracing::info!(path = %entry.path.display(), "delivered an earlier attempt"),
             Ending::Refused(why) => tracing::debug!(why, "an earlier attempt was refused"),
             Ending::GaveUp(why) => {
@@ -49,9 +56,14 @@ pub(super) async fn deliver_orphans(endpoint: Endpoint, dir: &Path, own: &Shared
     }
 }
 
-fn take_over(path: &Path) -> Option<Shared> {
+async fn take_over(path: &Path) -> Option<Shared> {
     match Spool::adopt(path) {
-        Ok(Found::Orphan(spool, contents)) => Some(Shared::new(Backlog::orphan(spool, *contents))),
+        Ok(Found::Orphan(spool, mut contents)) => {
+            while spool.look_through(&mut contents, RECORDS) {
+                yield_now().await;
+            }
+            Some(Shared::new(Backlog::orphan(spool, *contents)))
+        }
         Ok(Found::Damaged(mut spool)) => {
             spool.set_aside("its beginning is damaged");
             None

@@ -6,6 +6,7 @@
 
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -82,6 +83,11 @@ impl Room {
         self.fits(grown)
     }
 
+    /// The own file became shorter.
+    pub(super) fn shrank(&mut self, len: u64) {
+        self.measured_at = self.measured_at.min(len);
+    }
+
     fn fits(&self, len: u64) -> bool {
         self.others.saturating_add(len.max(BLOCK_BYTES)) <= self.bytes
     }
@@ -114,7 +120,8 @@ pub(super) fn list(dir: &Path, suffix: &str) -> Vec<Entry> {
         let entry = entry.ok()?;
         let path = entry.path();
         let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-        let bytes = metadata.len().max(BLOCK_BYTES);
+        // a file with holes takes less than its length
+        let bytes = metadata.len().min(metadata.blocks().saturating_mul(512)).max(BLOCK_BYTES);
         (path.extension()? == suffix).then_some(Entry { path, bytes, modified: metadata.modified().ok()? })
     };
     let mut entries: Vec<Entry> = fs::read_dir(dir).into_iter().flatten().filter_map(entry).collect();

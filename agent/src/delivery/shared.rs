@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::backlog::Backlog;
+use super::{backlog::Backlog, route::Route};
 
 /// One attempt, pushed to from one side and emptied from the other. The lock is held for one step of memory or file, never
 /// over an await.
@@ -17,8 +17,8 @@ pub(super) struct Shared {
     pub(super) wake: Notify,
     /// The build has ended: do not wait long for anything.
     pub(super) ended: CancellationToken,
-    /// The server has welcomed the attempt at least once.
-    pub(super) welcomed: watch::Sender<bool>,
+    /// The way on which the server has welcomed the attempt, once it has.
+    pub(super) welcomed: watch::Sender<Option<Route>>,
 }
 
 impl Shared {
@@ -29,7 +29,7 @@ impl Shared {
             problem: Mutex::new(None),
             wake: Notify::new(),
             ended: CancellationToken::new(),
-            welcomed: watch::Sender::new(false),
+            welcomed: watch::Sender::new(None),
         }
     }
 

@@ -9,52 +9,84 @@
 //! record  Finish, if the agent saw the end; `lost` is left 0, because it depends on what the server has
 //! ```
 //!
-//! A record is a length, a checksum and a message; `record.rs` has the bytes. What each end leaves behind:
+//! A record is a length, a checksum and a message; `record.rs` has the bytes. The first Batch need not have number 1: samples that
+//! the server has are dropped from the front, all but the newest of them (`compact.rs`). What each end leaves behind:
 //!
-//! - The agent is killed: every sample that was pushed is in the file, because the write comes before anything else; no Finish.
-//! - Power is cut: any tail may be missing or torn. Reading stops at the first record that is not whole.
+//! - The agent is killed: every sample that was pushed and not dropped is in the file, because the write comes before anything
+//!   else; no Finish.
+//! - Power is cut: nothing here is synced, because what the server has acknowledged is safe there. Any tail may be missing or
+//!   torn; a file that was just compacted may be empty. Reading stops at the first record that is not whole.
 //! - The disk is full: the record is cut off again, the attempt goes on in memory, and a later record may be written when
 //!   there is room. Numbers between are a gap, declared as lost when it comes to that.
 //!
 //! A file is made as a `.draft`, locked, and then renamed to `.spool`, so that who sees a `.spool` that is not locked knows
-//! that its agent is dead. `.spool` becomes `.refused` if the server will never take it.
+//! that its agent is dead. `.spool` becomes `.refused` if the server will never take it, or if its beginning is damaged.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io,
-    os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
 use bytesize::ByteSize;
 use plimsoll_proto::v1::{Batch, Finish, Hello, Sample, agent_message::Message};
+use prost::Message as _;
 
 use super::{
+    compact::Front,
     record,
     room::{DRAFT, REFUSED, Room, SPOOL},
 };
 
 /// What a spool file begins with: name and version.
 const MAGIC: &[u8; 12] = b"plimsoll\0\0\0\x01";
+/// Where the first record stands.
+const HELLO_AT: u64 = MAGIC.len() as u64;
 
 /// An open and locked spool file.
 #[derive(Debug)]
 pub(super) struct Spool {
-    file: File,
-    path: PathBuf,
+    pub(super) file: File,
+    pub(super) path: PathBuf,
     /// Bytes that are good: where the next record goes.
-    len: u64,
-    room: Room,
+    pub(super) len: u64,
+    pub(super) front: Front,
+    pub(super) room: Room,
     trouble: Option<String>,
 }
 
-/// What a spool file of an earlier run holds.
+/// What a spool file of an earlier run holds, as far as it was read.
 #[derive(Debug)]
 pub(super) struct Contents {
     pub(super) hello: Hello,
     /// Number and sample that came last.
     pub(super) last: Option<(u64, Sample)>,
     pub(super) finish: Option<Finish>,
+    offset: u64,
+}
+
+/// What one batch may still take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Samples.
+    pub(super) samples: usize,
+    /// Bytes of the encoded message.
+    pub(super) bytes: usize,
+}
+
+impl Bounds {
+    /// Takes one more sample in, if there is room for it.
+    pub(super) fn admit(&mut self, sample: &Sample) -> bool {
+        // a tag and a length before each sample: its own bytes fit in two bytes of length
+        let bytes = sample.encoded_len().saturating_add(4);
+        if self.samples == 0 || bytes > self.bytes {
+            return false;
+        }
+        self.samples = self.samples.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+        true
+    }
 }
 
 /// What became of the attempt to take over a file of an earlier run.
@@ -75,7 +107,8 @@ impl Spool {
         let name = file_name(hello);
         let draft = dir.join(&name).with_extension(DRAFT);
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&draft)?;
-        let mut spool = Self { file, path: draft, len: 0, room: Room::new(dir, bytes), trouble: None };
+        let (front, room) = (Front::default(), Room::new(dir, bytes));
+        let mut spool = Self { file, path: draft, len: 0, front, room, trouble: None };
         let made = spool.begin(hello, &dir.join(name));
         if made.is_err() {
             drop(fs::remove_file(&spool.path));
@@ -84,13 +117,11 @@ impl Spool {
     }
 
     fn begin(&mut self, hello: &Hello, path: &Path) -> io::Result<()> {
-        // a file system without locks also keeps others from taking the file over
-        if let Err(TryLockError::Error(error)) = self.file.try_lock() {
-            tracing::debug!(%error, "spool file cannot be locked");
-        }
+        lock(&self.file);
         let mut start = MAGIC.to_vec();
         start.extend(record::encode(Message::Hello(hello.clone())));
         self.write(&start)?;
+        self.front = Front::new(self.len);
         fs::rename(&self.path, path)?;
         path.clone_into(&mut self.path);
         Ok(())
@@ -99,7 +130,8 @@ impl Spool {
     /// Takes over a file that an earlier run left behind.
     pub(super) fn adopt(path: &Path) -> io::Result<Found> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        if file.try_lock().is_err() {
+        // a file that was replaced or delivered between opening and locking is not the one that stands there now
+        if file.try_lock().is_err() || !stands_at(&file, path)? {
             return Ok(Found::Busy);
         }
         let mut magic = [0; MAGIC.len()];
@@ -107,32 +139,33 @@ impl Spool {
         if whole && magic.starts_with(b"plimsoll") && magic != *MAGIC {
             return Ok(Found::Busy);
         }
-        let spool = Self { file, path: path.to_owned(), len: 0, room: Room::none(), trouble: None };
-        match spool.contents().filter(|_| magic == *MAGIC) {
-            Some(contents) => Ok(Found::Orphan(spool, Box::new(contents))),
-            None => Ok(Found::Damaged(spool)),
-        }
-    }
-
-    fn contents(&self) -> Option<Contents> {
-        let (Message::Hello(hello), mut offset) = record::read_at(&self.file, Self::start())? else {
-            return None;
-        };
-        let mut contents = Contents { hello, last: None, finish: None };
-        while let Some((message, next)) = record::read_at(&self.file, offset) {
-            match message {
-                Message::Batch(batch) => contents.last = numbered(&batch).last().or(contents.last),
-                Message::Finish(finish) => contents.finish = Some(finish),
-                Message::Hello(_) => break,
+        let (front, room) = (Front::default(), Room::none());
+        let mut spool = Self { file, path: path.to_owned(), len: 0, front, room, trouble: None };
+        match record::read_at(&spool.file, HELLO_AT).filter(|_| magic == *MAGIC) {
+            Some((Message::Hello(hello), offset)) => {
+                spool.front = Front::new(offset);
+                Ok(Found::Orphan(spool, Box::new(Contents { hello, last: None, finish: None, offset })))
             }
-            offset = next;
+            _ => Ok(Found::Damaged(spool)),
         }
-        Some(contents)
     }
 
-    /// Where the first record stands.
-    pub(super) const fn start() -> u64 {
-        MAGIC.len() as u64
+    /// Reads on in a file that was taken over, by so many records. False at the end of what is good.
+    pub(super) fn look_through(&self, contents: &mut Contents, records: usize) -> bool {
+        for _ in 0..records {
+            match record::read_at(&self.file, contents.offset) {
+                Some((Message::Batch(batch), next)) => {
+                    contents.last = numbered(&batch).last().or(contents.last);
+                    contents.offset = next;
+                }
+                Some((Message::Finish(finish), next)) => {
+                    contents.finish = Some(finish);
+                    contents.offset = next;
+                }
+                Some((Message::Hello(_), _)) | None => return false,
+            }
+        }
+        true
     }
 
     /// Where the file is.
@@ -185,28 +218,31 @@ impl Spool {
         Ok(())
     }
 
-    /// The first samples from number `from` on, at most `most`, without a gap between them and below number `before`.
-    /// `offset` is where to look, and moves on to where to look next.
+    /// The first samples from number `from` on, as many as `bounds` allow, without a gap between them and below number `before`.
+    /// `offset` is where to look (0 is the beginning), and moves on to where to look next.
     pub(super) fn read_run(
         &self,
         offset: &mut u64,
         from: u64,
         before: u64,
-        most: usize,
+        bounds: Bounds,
     ) -> Vec<(u64, Sample)> {
         let mut run: Vec<(u64, Sample)> = Vec::new();
-        while let Some((message, next)) = record::read_at(&self.file, *offset) {
+        let mut left = bounds;
+        let mut at = self.front.place(*offset);
+        while let Some((message, next)) = record::read_at(&self.file, at) {
             let more: Vec<_> = match &message {
                 Message::Batch(batch) => numbered(batch).filter(|(number, _)| *number >= from).collect(),
                 Message::Hello(_) | Message::Finish(_) => Vec::new(),
             };
             let reached = more.first().is_some_and(|(number, _)| *number >= before);
-            if reached || !continues(&run, &more, most) {
+            if reached || !continues(&run, &more) || !more.iter().all(|(_, sample)| left.admit(sample)) {
                 break;
             }
             run.extend(more);
-            *offset = next;
+            at = next;
         }
+        *offset = self.front.offset(at);
         run
     }
 
@@ -233,14 +269,25 @@ fn numbered(batch: &Batch) -> impl Iterator<Item = (u64, Sample)> + '_ {
     (batch.first_sequence..).zip(batch.samples.iter().copied())
 }
 
-/// Whether `more` goes on where `run` ends, and both together are at most `most`. Everything continues an empty run.
-fn continues(run: &[(u64, Sample)], more: &[(u64, Sample)], most: usize) -> bool {
+/// Whether `more` goes on where `run` ends. Everything continues an empty run.
+fn continues(run: &[(u64, Sample)], more: &[(u64, Sample)]) -> bool {
     match (run.last(), more.first()) {
-        (Some((last, _)), Some((first, _))) => {
-            *first == last.saturating_add(1) && run.len().saturating_add(more.len()) <= most
-        }
+        (Some((last, _)), Some((first, _))) => *first == last.saturating_add(1),
         _ => true,
     }
+}
+
+/// Locks a new file against those who look for files of dead agents. A file system without locks keeps them off as well.
+pub(super) fn lock(file: &File) {
+    if let Err(TryLockError::Error(error)) = file.try_lock() {
+        tracing::debug!(%error, "spool file cannot be locked");
+    }
+}
+
+/// Whether the open file is the one at `path`.
+pub(super) fn stands_at(file: &File, path: &Path) -> io::Result<bool> {
+    let (open, there) = (file.metadata()?, fs::metadata(path)?);
+    Ok((open.dev(), open.ino()) == (there.dev(), there.ino()))
 }
 
 /// A name that is valid everywhere. Only people read it: the file's Hello says whose it is. The session makes it unique.

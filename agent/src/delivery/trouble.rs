@@ -5,6 +5,8 @@ use std::{error::Error, io, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
+use super::tls;
+
 /// Why a conversation ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trouble {
@@ -19,7 +21,7 @@ pub(super) struct Trouble {
 /// What to do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// There was no connection at all.
+    /// Nobody answered at all.
     Unreachable,
     /// Come back later.
     Passing,
@@ -27,7 +29,9 @@ pub(super) enum Kind {
     OutOfStep,
     /// Another session holds the attempt.
     Held,
-    /// This will never be taken.
+    /// The server serves nobody like us: only people can mend that, on one side or the other. It is not the attempt's fault.
+    Denied,
+    /// This attempt will never be taken.
     Refused,
 }
 
@@ -37,16 +41,22 @@ impl Trouble {
         Self { kind: Kind::Unreachable, text: innermost(error), after: None }
     }
 
-    /// The server said no.
+    /// The server said no to the first message, or the connection broke before it could.
+    pub(super) fn refused_at_once(status: &Status, server: &str) -> Self {
+        match broken(status, server) {
+            Some(text) => Self { kind: Kind::Unreachable, text, after: None },
+            None => Self::answered(status),
+        }
+    }
+
+    /// The server said no, or the connection broke.
     pub(super) fn answered(status: &Status) -> Self {
-        let kind = match status.code() {
-            Code::InvalidArgument => Kind::Refused,
-            Code::FailedPrecondition => Kind::OutOfStep,
-            Code::AlreadyExists => Kind::Held,
-            _ => Kind::Passing,
-        };
         let after = status.get_details_retry_info().and_then(|info| info.retry_delay);
-        Self { kind, text: format!("the server answered: {}: {}", status.code(), status.message()), after }
+        let text = match status.source() {
+            Some(broken) => format!("the connection broke: {}", innermost(broken)),
+            None => format!("the server answered: {}: {}", status.code(), status.message()),
+        };
+        Self { kind: kind_of(status.code()), text, after }
     }
 
     /// The server ended the stream without a reason, or said beforehand that it will stop.
@@ -69,22 +79,65 @@ impl Trouble {
     }
 }
 
+/// What a code means for an attempt. The codes are those of gRPC (grpc/doc/statuscodes.md); each has its place here, so that a
+/// new way of refusing is never tried again for ever.
+fn kind_of(code: Code) -> Kind {
+    match code {
+        // OUT_OF_RANGE: a message larger than the server takes. It is not smaller the next time.
+        Code::InvalidArgument | Code::OutOfRange | Code::DataLoss => Kind::Refused,
+        Code::FailedPrecondition => Kind::OutOfStep,
+        Code::AlreadyExists => Kind::Held,
+        // UNIMPLEMENTED and NOT_FOUND: another program listens there, or a proxy has nobody behind it
+        Code::Unauthenticated | Code::PermissionDenied | Code::Unimplemented | Code::NotFound => Kind::Denied,
+        // UNKNOWN and INTERNAL are what a broken connection is called
+        Code::Ok
+        | Code::Cancelled
+        | Code::Unknown
+        | Code::DeadlineExceeded
+        | Code::ResourceExhausted
+        | Code::Aborted
+        | Code::Internal
+        | Code::Unavailable => Kind::Passing,
+    }
+}
+
+/// What broke before anybody answered, for people; `None` if the status is an answer. What listens at `server` may speak another
+/// protocol: then it closes the connection, and no more than that is known.
+pub(crate) fn broken(status: &Status, server: &str) -> Option<String> {
+    let reason = innermost(status.source()?);
+    let hint = if server.starts_with("https") {
+        ""
+    } else {
+        "; a port with TLS needs https://, and HTTP/1 is no gRPC"
+    };
+    Some(format!("the connection broke: {reason}{hint}"))
+}
+
 /// The innermost reason, which is the one that helps: the outer ones say "transport error".
 pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut deepest = error;
     loop {
-        if let Some(error) = deepest.downcast_ref::<io::Error>()
-            && error.get_ref().is_none()
-        {
-            return match error.kind() {
-                kind if kind.to_string().starts_with("uncategorized") => error.to_string(),
-                kind => kind.to_string(),
-            };
+        if let Some(error) = deepest.downcast_ref::<io::Error>() {
+            match error.get_ref() {
+                Some(inner) if inner.is::<rustls::Error>() => deepest = inner,
+                Some(_) => {}
+                None => return in_io_words(error),
+            }
+        }
+        if let Some(error) = deepest.downcast_ref::<rustls::Error>() {
+            return tls::in_words(error);
         }
         match deepest.source() {
             Some(source) => deepest = source,
             None => return deepest.to_string(),
         }
+    }
+}
+
+fn in_io_words(error: &io::Error) -> String {
+    match error.kind() {
+        kind if kind.to_string().starts_with("uncategorized") => error.to_string(),
+        kind => kind.to_string(),
     }
 }
 
@@ -101,6 +154,15 @@ mod tests {
         let wrapped = io::Error::other(io::Error::from(io::ErrorKind::TimedOut));
         assert_eq!(innermost(&wrapped), "timed out");
         assert_eq!(innermost(&Status::internal("x")), Status::internal("x").to_string());
+    }
+
+    #[test]
+    fn no_answer_is_tried_for_ever_that_cannot_change() {
+        let kinds = |wanted| (0..=16).map(Code::from).filter(move |code| kind_of(*code) == wanted);
+        let refused: Vec<Code> = kinds(Kind::Refused).collect();
+        assert_eq!(refused, [Code::InvalidArgument, Code::OutOfRange, Code::DataLoss]);
+        assert_eq!(kinds(Kind::Denied).count(), 4);
+        assert_eq!(kinds(Kind::Passing).count(), 8);
     }
 
     #[test]

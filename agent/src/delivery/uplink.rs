@@ -3,20 +3,15 @@
 use std::time::Duration;
 
 use tokio::{select, time::sleep};
-use tonic::transport::Endpoint;
 
 use super::{
     backlog::Backlog,
     backoff::Backoff,
     conversation::{Ended, converse},
+    route::Route,
     shared::Shared,
     trouble::{Kind, Trouble},
 };
-
-/// How long a TCP connection may take to come about.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
-/// A connection that is silent this long is asked whether it lives, and has as long to answer.
-const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// Whose attempt is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,38 +33,22 @@ pub(super) enum Ending {
     GaveUp(String),
 }
 
-/// Where a server is, and how to connect to it.
-///
-/// # Errors
-/// The address is not one; in words.
-pub(crate) fn endpoint(server: &str) -> Result<Endpoint, String> {
-    let url = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
-    let endpoint =
-        Endpoint::from_shared(url).map_err(|error| format!("{server:?} is not an address: {error}"))?;
-    Ok(endpoint
-        .connect_timeout(CONNECT_PATIENCE)
-        .tcp_nodelay(true)
-        .http2_keep_alive_interval(KEEPALIVE)
-        .keep_alive_timeout(KEEPALIVE)
-        .keep_alive_while_idle(true))
-}
-
 /// Delivers an attempt: talks, and after each trouble waits and talks again.
-pub(super) async fn deliver(endpoint: &Endpoint, shared: &Shared, patience: Patience) -> Ending {
-    let mut backoff = Backoff::default();
+pub(super) async fn deliver(route: &Route, shared: &Shared, patience: Patience) -> Ending {
+    let mut backoff = Backoff::new(&shared.with(|backlog| backlog.hello().session.clone()));
     let mut finish_was_sent = patience != Patience::Own;
     let mut steps_lost = 0;
     let mut troubles = 0;
     loop {
         let last_try = shared.ended.is_cancelled();
         let before = shared.with(|backlog| backlog.acknowledged());
-        let trouble = match converse(endpoint, shared, &mut finish_was_sent).await {
+        let trouble = match converse(route, shared, &mut finish_was_sent).await {
             Ended::Sealed => return sealed(shared),
             Ended::ClosedBefore => return closed_before(shared),
             Ended::Trouble(trouble) => trouble,
         };
         tracing::debug!(?trouble, "delivery interrupted");
-        let text = in_words(endpoint, &trouble);
+        let text = in_words(route, &trouble);
         if shared.with(|backlog| backlog.acknowledged()) > before {
             backoff.reset();
             (steps_lost, troubles) = (0, 0);
@@ -83,13 +62,16 @@ pub(super) async fn deliver(endpoint: &Endpoint, shared: &Shared, patience: Pati
                 continue;
             }
             (_, Patience::Orphan { tries }) if troubles >= tries => return Ending::GaveUp(text),
-            // nobody was ever there: waiting longer would only make the job longer
-            (Kind::Unreachable, Patience::Own) if last_try && !*shared.welcomed.borrow() => {
+            // what was never there, or serves nobody like us: waiting longer would only make the job longer
+            (Kind::Unreachable, Patience::Own) if last_try && shared.welcomed.borrow().is_none() => {
                 return Ending::GaveUp(text);
             }
+            (Kind::Denied, Patience::Orphan { .. }) => return Ending::GaveUp(text),
+            (Kind::Denied, Patience::Own) if last_try => return Ending::GaveUp(text),
             _ => shared.set_problem(Some(text)),
         }
-        wait(shared, backoff.next(trouble.after)).await;
+        let denied = trouble.kind == Kind::Denied;
+        wait(shared, if denied { backoff.longest() } else { backoff.next(trouble.after) }).await;
         if !last_try && shared.ended.is_cancelled() {
             backoff.reset();
         }
@@ -121,9 +103,8 @@ fn refused(shared: &Shared, text: String) -> Ending {
     Ending::Refused(text)
 }
 
-fn in_words(endpoint: &Endpoint, trouble: &Trouble) -> String {
-    let server = endpoint.uri().to_string();
-    let server = server.trim_end_matches('/');
+fn in_words(route: &Route, trouble: &Trouble) -> String {
+    let server = route.server();
     match trouble.kind {
         Kind::Unreachable => format!("no server at {server} ({})", trouble.text),
         _ => format!("{server}: {}", trouble.text),

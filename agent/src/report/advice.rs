@@ -4,7 +4,10 @@
 use plimsoll_proto::v1::{Key, PredictRequest, Prediction, ShouldRetryRequest, Verdict};
 
 use super::Facts;
-use crate::ask::{Client, Failure};
+use crate::{
+    ask::{Client, Failure},
+    delivery,
+};
 
 /// Without history: room above the need of one build. The need of repeated builds varies by some percent, and a limit close to the
 /// need leaves the compiler's own text no room in memory.
@@ -22,15 +25,21 @@ pub(crate) struct Advice {
     pub(crate) problem: Option<String>,
 }
 
-/// Asks the server, once it has the attempt.
-pub(crate) async fn ask(server: &str, key: Key, attempt: String, failed: bool) -> Advice {
-    answers(server, key, attempt, failed)
+/// Asks the server to which the attempt was delivered.
+pub(crate) async fn ask(delivery: &delivery::Settings, key: Key, attempt: String, failed: bool) -> Advice {
+    answers(delivery, key, attempt, failed)
         .await
         .unwrap_or_else(|failure| Advice { problem: Some(failure.to_string()), ..Advice::default() })
 }
 
-async fn answers(server: &str, key: Key, attempt: String, failed: bool) -> Result<Advice, Failure> {
-    let client = Client::connect(server).await?;
+async fn answers(
+    delivery: &delivery::Settings,
+    key: Key,
+    attempt: String,
+    failed: bool,
+) -> Result<Advice, Failure> {
+    let Some(server) = &delivery.server else { return Ok(Advice::default()) };
+    let client = Client::connect(server, delivery.ca.as_deref()).await?;
     let verdict = if failed {
         Some(client.should_retry(ShouldRetryRequest { attempt, ..ShouldRetryRequest::default() }).await?)
     } else {

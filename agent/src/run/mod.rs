@@ -245,14 +245,16 @@ impl Closing<'_> {
             report = delivery.finish_with(finish, patience) => report,
             arrived = signals.next_but_size() => interruption(arrived.signal),
         };
-        let server = self.settings.delivery.server.as_deref().filter(|_| report.delivered);
-        let Some(server) = server.filter(|_| self.settings.report.wants_advice()) else {
+        if self.settings.delivery.server.is_none()
+            || !report.delivered
+            || !self.settings.report.wants_advice()
+        {
             return (report, Advice::default());
-        };
+        }
         let problem = |text: &str| Advice { problem: Some(text.to_owned()), ..Advice::default() };
         let (key, attempt) = (self.settings.key.clone(), self.hello.attempt.clone());
         let advice = tokio::select! {
-            answered = timeout_at(deadline, report::ask(server, key, attempt, self.failed)) => {
+            answered = timeout_at(deadline, report::ask(&self.settings.delivery, key, attempt, self.failed)) => {
                 answered.unwrap_or_else(|_late| problem("it took too long to answer"))
             }
             _arrived = signals.next_but_size() => problem("interrupted"),

@@ -1,0 +1,47 @@
+//! What can be wrong with a server's certificate, in words that say what to change.
+
+use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
+
+/// An error of the TLS handshake, for people.
+pub(super) fn in_words(error: &Error) -> String {
+    match error {
+        Error::InvalidCertificate(certificate) => of_certificate(certificate),
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+            "the server speaks no TLS there: use http://, or its TLS port".to_owned()
+        }
+        Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {
+            "the server speaks no HTTP/2 there: use its gRPC port".to_owned()
+        }
+        Error::AlertReceived(AlertDescription::CertificateRequired) => {
+            "the server asks for a client certificate, which this agent has not".to_owned()
+        }
+        other => format!("TLS: {other}"),
+    }
+}
+
+fn of_certificate(error: &CertificateError) -> String {
+    match error {
+        // BAD_SIGNATURE: somebody else of the same name has signed
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "nobody trusted has signed the server's certificate: name its CA with --ca FILE or PLIMSOLL_CA"
+                .to_owned()
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            let presented = presented.join(", ");
+            let expected = expected.to_str();
+            format!(
+                "the server's certificate is for {presented}, not for {expected}: use its name in the address"
+            )
+        }
+        CertificateError::NotValidForName => {
+            "the server's certificate is for another name: use that name in the address".to_owned()
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the server's certificate has expired, or the clock of this machine is wrong".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the server's certificate is not valid yet, or the clock of this machine is wrong".to_owned()
+        }
+        other => format!("the server's certificate is not accepted: {other}"),
+    }
+}

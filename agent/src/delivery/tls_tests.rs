@@ -1,0 +1,124 @@
+//! Delivery and questions over TLS, against a real server with a certificate made for the test.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    path::PathBuf,
+    thread,
+};
+
+use plimsoll_proto::v1::{Hello, Key, Sample, Totals};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use tempfile::TempDir;
+use tonic::transport::{Identity, Server, ServerTlsConfig};
+
+use super::{
+    Delivery, Report, Settings,
+    fake::{Fake, Faults},
+};
+use crate::ask::{self, Client, PredictFormat};
+
+/// A server behind TLS whose certificate is for `name`, and the CA that signed it.
+async fn start(dir: &TempDir, name: &str) -> (Fake, PathBuf) {
+    let mut authority = CertificateParams::new([]).unwrap();
+    authority.distinguished_name.push(DnType::CommonName, format!("CA of {name}"));
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let leaf = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
+    let ca = dir.path().join(format!("{name}.pem"));
+    fs::write(&ca, authority.pem()).unwrap();
+    let tls = ServerTlsConfig::new().identity(Identity::from_pem(leaf.pem(), key.serialize_pem()));
+    let server = Server::builder().tls_config(tls).unwrap();
+    (Fake::start_on(server, Faults::default()).await, ca)
+}
+
+/// The server's address with another scheme and host.
+fn at(fake: &Fake, origin: &str) -> String {
+    let port = fake.url.rsplit_once(':').unwrap().1;
+    format!("{origin}:{port}")
+}
+
+async fn deliver(dir: &TempDir, server: String, ca: Option<PathBuf>) -> Report {
+    let settings =
+        Settings { server: Some(server), ca, spool_dir: dir.path().join("spool"), spool_bytes: 1 << 20 };
+    let hello = Hello { attempt: "a".to_owned(), ..Hello::default() };
+    let mut delivery = Delivery::start(&settings, hello);
+    delivery.push(Sample { elapsed_ms: 1, ..Sample::default() });
+    delivery.finish(1, None, Totals::default(), super::tests::LONG).await
+}
+
+/// Why neither an attempt nor a question reaches a server: the words are the same.
+async fn problem(dir: &TempDir, server: String, ca: Option<PathBuf>) -> String {
+    let asked = match Client::connect(&server, ca.as_deref()).await {
+        Ok(client) => ask::predict(&client, Key::default(), PredictFormat::Text).await,
+        Err(failure) => Err(failure),
+    };
+    let report = deliver(dir, server, ca).await;
+    assert!(!report.delivered && report.kept.is_some(), "{report:?}");
+    let problem = report.problem.unwrap();
+    assert_eq!(asked.unwrap_err().to_string(), problem);
+    problem
+}
+
+#[tokio::test]
+async fn delivers_and_asks_over_tls_with_a_named_authority() {
+    let dir = TempDir::new().unwrap();
+    let (fake, ca) = start(&dir, "localhost").await;
+    let server = at(&fake, "https://localhost");
+    Client::connect(&server, Some(&ca)).await.unwrap();
+    let report = deliver(&dir, server, Some(ca)).await;
+    assert_eq!(report, Report { delivered: true, ..Report::default() });
+    assert_eq!(fake.attempt("a").samples.len(), 1);
+}
+
+#[tokio::test]
+async fn a_certificate_of_an_unknown_authority_is_refused_and_the_way_out_named() {
+    let dir = TempDir::new().unwrap();
+    let (fake, _own) = start(&dir, "localhost").await;
+    let (_other, ca) = start(&dir, "other").await;
+    let problem = problem(&dir, at(&fake, "https://localhost"), Some(ca)).await;
+    assert!(problem.contains("nobody trusted has signed") && problem.contains("PLIMSOLL_CA"), "{problem}");
+}
+
+#[tokio::test]
+async fn a_certificate_for_another_name_is_refused_and_both_names_told() {
+    let dir = TempDir::new().unwrap();
+    let (fake, ca) = start(&dir, "plimsoll.example").await;
+    let problem = problem(&dir, at(&fake, "https://localhost"), Some(ca)).await;
+    assert!(problem.contains("plimsoll.example") && problem.contains("not for localhost"), "{problem}");
+}
+
+#[tokio::test]
+async fn tls_to_a_plain_text_server_says_so() {
+    let dir = TempDir::new().unwrap();
+    let (_tls, ca) = start(&dir, "localhost").await;
+    let plain = Fake::start(Faults::default()).await;
+    let problem = problem(&dir, at(&plain, "https://localhost"), Some(ca)).await;
+    assert!(problem.contains("speaks no TLS") && problem.contains("http://"), "{problem}");
+}
+
+#[tokio::test]
+async fn plain_text_to_a_tls_server_says_so() {
+    let dir = TempDir::new().unwrap();
+    let (fake, _ca) = start(&dir, "localhost").await;
+    let problem = problem(&dir, at(&fake, "http://localhost"), None).await;
+    assert!(problem.contains("https://"), "{problem}");
+}
+
+#[tokio::test]
+async fn plain_text_to_a_server_of_http_1_says_so() {
+    let dir = TempDir::new().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut connection in listener.incoming().flatten() {
+            let mut request = [0; 512];
+            let _read = connection.read(&mut request).unwrap();
+            connection.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").unwrap();
+        }
+    });
+    let problem = problem(&dir, server, None).await;
+    assert!(problem.contains("HTTP/1 is no gRPC"), "{problem}");
+}
