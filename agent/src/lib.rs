@@ -5,6 +5,8 @@
 //! | [`cli`] | the command line |
 //! | [`key`], [`quantity`] | what is built, from the environment and the options |
 //! | [`run`] | runs a command, passes signals and the exit code through |
+//! | [`output`] | passes the command's output through, and reads phases out of it |
+//! | [`report`] | what is said at the end: a line, a page for the job's log, a file |
 //! | [`meter`], [`cgroup`], [`proctree`], [`kernel`] | reads what a build uses |
 //! | [`sampler`] | when to read, and counters that never go back |
 //! | [`delivery`] | spool and uplink: keeps samples until the server has them on disk |
@@ -18,7 +20,9 @@ pub mod delivery;
 pub mod kernel;
 pub mod key;
 pub mod meter;
+pub mod output;
 pub mod proctree;
 pub mod quantity;
+pub mod report;
 pub mod run;
 pub mod sampler;

@@ -20,10 +20,37 @@ pub struct Reading {
     pub memory_peak: Option<u64>,
     /// CPU time, microseconds.
     pub cpu_usec: u64,
-    /// Processes killed for memory.
+    /// Processes killed for memory, in groups that the build made too.
     pub oom_kill: Option<u64>,
-    /// Charges that failed without reclaim: v2 `max`, v1 `failcnt`.
+    /// Groups killed as a whole, v2 only.
+    pub oom_group_kill: Option<u64>,
+    /// Charges that failed without reclaim (v2 `max`, v1 `failcnt`), at the build's own limit and at the limit in force.
     pub reclaim_failures: Option<u64>,
+    /// Those among them that failed at a limit above the build's group, if one is in force.
+    pub failures_above: Option<u64>,
+    /// Times that the build's own limit, or one below, may have made the kernel kill: v2 `oom`, v1 every failed charge.
+    pub limit_hits: Option<u64>,
+    /// The same for all limits above that can be read.
+    pub limit_hits_above: Option<u64>,
+    /// There is no limit that these two do not count.
+    pub sees_all_limits: bool,
+    /// Time in which all tasks stood still for memory, microseconds; v2 only.
+    pub memory_stall_usec: Option<u64>,
+    /// Pages that were dropped and wanted again.
+    pub refaults: Option<u64>,
+    /// Page faults that waited for a disk.
+    pub major_faults: Option<u64>,
+    /// Time for which the CPU limit held the build back, microseconds.
+    pub throttled_usec: Option<u64>,
+}
+
+/// How large a build is at one moment, bytes; as in [`Reading`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Charged, page cache included.
+    pub memory: u64,
+    /// Cannot be reclaimed.
+    pub need: u64,
 }
 
 #[derive(Debug)]
@@ -169,14 +196,42 @@ impl Meter {
         self.note(reading)
     }
 
-    /// Reads the need alone.
-    pub fn read_need(&mut self) -> Option<u64> {
-        let need = match &mut self.way {
-            Way::Group(reader, _cpu) => reader.read_need(),
-            Way::Tree(tree) => tree.read().map(|reading| reading.need),
+    /// Reads the memory alone: a small part of what [`Self::read`] costs.
+    pub fn read_size(&mut self) -> Option<Size> {
+        let size = match &mut self.way {
+            Way::Group(reader, _cpu) => reader.read_size(),
+            Way::Tree(tree) => tree.read().map(|Reading { memory, need, .. }| Size { memory, need }),
             Way::Nothing => return None,
         };
-        self.note(need)
+        self.note(size)
+    }
+
+    /// Says whether a reading costs more the more processes run on the machine.
+    pub fn looks_at_processes(&self) -> bool {
+        matches!(&self.way, Way::Tree(_) | Way::Group(_, Some(_)))
+    }
+
+    /// Says whether the build has a group of its own.
+    #[cfg(test)]
+    pub(crate) fn has_own_group(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Kills everything in the build's own group, for tests that do not wait for its end.
+    #[cfg(test)]
+    pub(crate) fn kill_own_group(&self) {
+        let Some(own) = &self.own else { return };
+        let file = own.groups().memory.dir.join("cgroup.procs");
+        // again and again: a shell starts the next command before it is killed
+        while let Ok(pids) = std::fs::read_to_string(&file)
+            && !pids.is_empty()
+        {
+            for pid in pids.lines().filter_map(|pid| pid.parse().ok()).filter(|&pid| pid > 1) {
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL)
+                    .ok();
+            }
+            std::thread::yield_now();
+        }
     }
 
     fn note<T>(&mut self, result: Result<T, Error>) -> Option<T> {
@@ -200,7 +255,7 @@ impl Meter {
 }
 
 fn open_way(kernel: &Kernel, groups: &Groups, limits: &Limits) -> Result<Option<Way>, Error> {
-    let Some(reader) = Reader::open(groups, limits.limiting.as_deref())? else { return Ok(None) };
+    let Some(reader) = Reader::open(groups, limits)? else { return Ok(None) };
     let tree = if reader.counts_cpu() { None } else { Some(Tree::of_this_process(kernel)?) };
     Ok(Some(Way::Group(Box::new(reader), tree)))
 }
@@ -257,7 +312,7 @@ mod tests {
             println!("{name}: {:.2} us", start.elapsed().as_secs_f64() * 100.0);
         };
         time("sample", &mut |meter| assert!(meter.read().is_some()));
-        time("need", &mut |meter| assert!(meter.read_need().is_some()));
+        time("size", &mut |meter| assert!(meter.read_size().is_some()));
         let start = clock();
         (0..100).for_each(|_round| assert!(tree.read().is_ok()));
         println!("tree of all processes: {:.0} us", start.elapsed().as_secs_f64() * 10_000.0);
@@ -270,8 +325,8 @@ mod tests {
         let mut meter = Meter::prepare(&fake.kernel(), "01", None);
         fake.write("/sys/fs/cgroup/build/memory.current", "?\n");
         assert_eq!(meter.read(), None);
-        assert_eq!(meter.read_need(), None);
+        assert_eq!(meter.read_size(), None);
         fake.write("/sys/fs/cgroup/build/memory.current", "1700\n");
-        assert_eq!(meter.read_need(), Some(1_600));
+        assert_eq!(meter.read_size().unwrap().need, 1_600);
     }
 }

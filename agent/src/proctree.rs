@@ -1,7 +1,9 @@
 //! The processes of a build, for machines on which no cgroup counts them.
 //!
-//! Second best, and the numbers say so: shared memory counts once for each process that maps it, pages shared after a fork
-//! twice, and nobody sees an OOM kill. Descendants are found by their parent's id. One whose parent has ended would go to init
+//! Second best, and the numbers say so. Anonymous memory counts for each process that has it: pages that a parent and its child
+//! share after a fork count twice until one of them ends or starts a program, so the need may be too high. Shared memory counts once,
+//! as much as the process that maps most of it: two programs with different shared memory make it too low. (`smaps_rollup` could
+//! tell, but walks all pages of a process.) Kernel memory is not seen, and nobody sees an OOM kill. Descendants are found by their parent's id. One whose parent has ended would go to init
 //! and be lost; the agent therefore declares itself the reaper of its descendants.
 
 use std::{collections::HashMap, path::PathBuf};
@@ -28,6 +30,15 @@ pub struct Tree {
     cpu_usec: u64,
 }
 
+/// Resident bytes of one process.
+#[derive(Debug, Clone, Copy)]
+struct Resident {
+    anonymous: u64,
+    shared: u64,
+    /// Can be read from a file again.
+    file: u64,
+}
+
 impl Tree {
     /// The descendants of this process, daemons included.
     pub fn of_this_process(kernel: &Kernel) -> Result<Self, Error> {
@@ -51,26 +62,29 @@ impl Tree {
         let processes = all_processes_with_root(&self.proc).map_err(|error| self.error(error))?;
         // a process that ends while it is looked at is no error; it is waited for, and counted by its parent
         let stats: Vec<Stat> = processes.flatten().filter_map(|process| process.stat().ok()).collect();
-        let mut reading = Reading::default();
+        let (mut reading, mut shared) = (Reading::default(), 0);
         let mut ticks = self.waited_ticks().unwrap_or(0).saturating_sub(self.base_ticks);
         for stat in descendants(&stats, self.top) {
             ticks = ticks.saturating_add(stat.utime).saturating_add(stat.stime).saturating_add(waited(stat));
-            if let Ok((memory, need)) = self.memory(stat.pid) {
-                reading.memory = reading.memory.saturating_add(memory);
-                reading.need = reading.need.saturating_add(need);
+            if let Ok(resident) = self.resident(stat.pid) {
+                reading.memory = reading.memory.saturating_add(resident.file);
+                reading.need = reading.need.saturating_add(resident.anonymous);
+                shared = shared.max(resident.shared);
             }
         }
+        reading.need = reading.need.saturating_add(shared);
+        reading.memory = reading.memory.saturating_add(reading.need);
         self.cpu_usec = self.cpu_usec.max(ticks.saturating_mul(1_000_000) / self.ticks_per_second);
         reading.cpu_usec = self.cpu_usec;
         Ok(reading)
     }
 
-    /// Resident bytes of a process, and those among them that cannot be read from a file again.
-    fn memory(&self, pid: i32) -> ProcResult<(u64, u64)> {
+    fn resident(&self, pid: i32) -> ProcResult<Resident> {
         let status = self.process(pid)?.status()?;
         let bytes = |kib: Option<u64>| kib.unwrap_or(0).saturating_mul(1024);
-        let memory = bytes(status.vmrss);
-        Ok((memory, (bytes(status.rssanon).saturating_add(bytes(status.rssshmem))).min(memory)))
+        let (anonymous, shared) = (bytes(status.rssanon), bytes(status.rssshmem));
+        let file = bytes(status.vmrss).saturating_sub(anonymous.saturating_add(shared));
+        Ok(Resident { anonymous, shared, file })
     }
 
     fn waited_ticks(&self) -> ProcResult<u64> {
@@ -141,8 +155,8 @@ mod tests {
         process(&fake, 13, 1, [999, 0, 0, 0], 90_000);
         let mut tree = Tree::of(&fake.kernel(), 10).unwrap();
         let reading = tree.read().unwrap();
-        assert_eq!(reading.need, (1008 + 2008) * 1024);
-        assert_eq!(reading.memory, (1108 + 2108) * 1024);
+        assert_eq!(reading.need, (1000 + 2000 + 8) * 1024, "both map the same 8 KiB");
+        assert_eq!(reading.memory, (1100 + 2100 + 8) * 1024);
         assert_eq!(reading.cpu_usec, 400 * 1_000_000 / procfs::ticks_per_second());
         assert_eq!((reading.oom_kill, reading.memory_peak), (None, None));
         fake.remove("/proc/12/stat");

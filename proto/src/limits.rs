@@ -1,7 +1,9 @@
 //! Bounds that the server enforces and the agent obeys. A message beyond a bound is refused with a clear error.
 
-/// Bytes of one encoded message, either way.
+/// Bytes of one encoded message from a client.
 pub const MESSAGE_BYTES: usize = 256 * 1024;
+/// Bytes of one encoded answer; below the 4 MiB that gRPC clients take unless they are told otherwise.
+pub const ANSWER_BYTES: usize = 3 * 1024 * 1024;
 /// Bytes of an attempt's id.
 pub const ATTEMPT_BYTES: usize = 128;
 /// Bytes of a session's id.
@@ -32,6 +34,10 @@ pub const ELAPSED_MS: u64 = 366 * 24 * 3600 * 1000;
 pub const CORES: f64 = 65_536.0;
 /// Samples of one attempt.
 pub const ATTEMPT_SAMPLES: u64 = 100_000_000;
+/// Rows of a series that one answer shows. Each has at most 120 bytes, so that all of them stay below [`ANSWER_BYTES`].
+pub const SHOWN_SAMPLES: u32 = 20_000;
+/// Rows of a series that an answer shows unless it is asked for another number.
+pub const SHOWN_SAMPLES_DEFAULT: u32 = 2000;
 /// Attempts of one page.
 pub const PAGE_SIZE: u32 = 1000;
 /// Steps of one series of statistics.

@@ -1,18 +1,24 @@
 //! The life of the server: build (bind, open, read), run (serve until told to stop), drain. The only place that starts long
 //! tasks.
 
+mod drain;
+#[cfg(test)]
+mod tests;
+
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use drain::{Drain, Long, done};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tonic_health::server::HealthReporter;
+use tonic_health::server::{HealthReporter, HealthService};
 
 use crate::{
     clock::Clock,
     config::Config,
     domain::History,
-    grpc, http,
+    grpc::{self, Calls},
+    http,
     ingest::{self, Ingest, Worker},
     learned::Learned,
     metrics::Metrics,
@@ -21,6 +27,12 @@ use crate::{
 
 /// How often the state of the store goes into health and metrics.
 const WATCH_STORE: Duration = Duration::from_secs(1);
+
+/// How long connections without a call may take to end when the server stops: time to send what they hold.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// What closing the store may take at least, however much of the time the calls before it used up.
+const CLOSE: Duration = Duration::from_secs(2);
 
 /// A server that has its addresses and its history, and does not serve yet.
 #[derive(Debug)]
@@ -74,89 +86,140 @@ impl App {
         Ok((self.grpc.local_addr()?, self.http.local_addr()?))
     }
 
-    /// Serves until `stop`, then drains: streams are told to come back, queued requests are answered, the store is closed.
+    /// Serves until `stop`, then drains: streams are told to come back, running calls and queued requests are answered, the
+    /// store is closed. All of it takes `drain_timeout` at most, and the two seconds that the store has in any case.
     ///
     /// # Errors
-    /// A listener failed, or draining took longer than `drain_timeout`. Nothing acknowledged is lost in either case.
+    /// The name of the task that failed or ended by itself, or of the first thing that was not done in time. Nothing
+    /// acknowledged is lost in any case.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let (tasks, streams) = (TaskTracker::new(), TaskTracker::new());
-        let (ingesting, stopping) = (CancellationToken::new(), CancellationToken::new());
-        let worker = tasks.spawn(self.worker.run(ingesting.clone()));
-        let (health, health_service) = tonic_health::server::health_reporter();
+        let limit = self.config.drain_timeout;
+        let mut running = Running::start(self);
+        let trouble = tokio::select! {
+            biased;
+            error = running.ended_early() => Some(error),
+            () = stop => None,
+        };
+        let why = trouble.as_ref().map_or_else(|| "asked to".to_owned(), |error| format!("{error:#}"));
+        tracing::info!(why, "stopping");
+        running.drain(Drain::begin(limit, trouble)).await
+    }
+}
+
+/// A server that serves.
+#[derive(Debug)]
+struct Running {
+    store: Store,
+    health: HealthReporter,
+    calls: Calls,
+    streams: TaskTracker,
+    /// Ends the watch over the store, which tells the health.
+    telling: CancellationToken,
+    stopping: CancellationToken,
+    ingesting: CancellationToken,
+    grpc: Long,
+    http: Long,
+    watch: Long,
+    worker: Long,
+}
+
+impl Running {
+    fn start(app: App) -> Self {
+        let App { config, grpc, http, store, learned, metrics, ingest, worker } = app;
+        let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
+        let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
+        let health = HealthReporter::new();
         let grpc_parts = grpc::Parts {
-            ingest: self.ingest,
-            learned: self.learned,
-            predict: Arc::new(self.config.predict),
-            metrics: Arc::clone(&self.metrics),
+            ingest,
+            learned,
+            predict: Arc::new(config.predict),
+            metrics: Arc::clone(&metrics),
+            calls: calls.clone(),
             tasks: streams.clone(),
             stopping: stopping.clone(),
         };
         let http_parts = http::Parts {
-            metrics: Arc::clone(&self.metrics),
-            store: self.store.clone(),
+            metrics: Arc::clone(&metrics),
+            store: store.clone(),
+            calls: calls.clone(),
             stopping: stopping.clone(),
         };
-        let serve = async {
-            tokio::try_join!(
-                grpc::serve(self.grpc, grpc_parts, health_service),
-                http::serve(self.http, http_parts),
-                watch_store(&self.store, &self.metrics, &health, &stopping),
-            )?;
+        let work = worker.run(ingesting.clone());
+        let worker = tasks.spawn(async {
+            work.await;
             Ok(())
-        };
-        let end = async {
-            stop.await;
-            tracing::info!("stopping");
-            grpc::set_health(&health, false, false).await;
-            stopping.cancel();
-        };
-        let limit = self.config.drain_timeout;
-        let served = serve_until(serve, end, limit, &stopping).await;
-        streams.close();
-        let drain = async {
-            streams.wait().await;
-            ingesting.cancel();
-            worker.await.context("the ingest ended badly")
-        };
-        let drained = tokio::time::timeout(limit, drain).await;
-        self.store.close().await.context("closing the store")?;
-        served?;
-        drained.context(
-            "requests were still running at the end of drain_timeout; what was acknowledged is on disk",
-        )?
+        });
+        let health_service = HealthService::from_health_reporter(health.clone());
+        let watch = watch_store(store.clone(), metrics, health.clone(), telling.clone());
+        Self {
+            grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
+            http: Long::new("HTTP listener", tasks.spawn(http::serve(http, http_parts))),
+            watch: Long::new("watch over the store", tasks.spawn(watch)),
+            worker: Long::new("ingest", worker),
+            store,
+            health,
+            calls,
+            streams,
+            telling,
+            stopping,
+            ingesting,
+        }
+    }
+
+    /// Waits until a part ends although nobody asked it to.
+    async fn ended_early(&mut self) -> anyhow::Error {
+        tokio::select! {
+            error = self.worker.ended_early() => error,
+            error = self.grpc.ended_early() => error,
+            error = self.http.ended_early() => error,
+            error = self.watch.ended_early() => error,
+        }
+    }
+
+    /// From the outside in: who asks is told first, and the store goes last.
+    async fn drain(mut self, mut drain: Drain) -> anyhow::Result<()> {
+        self.telling.cancel();
+        drain.step(self.watch.ended(), || "the state of the store was still told".to_owned()).await;
+        grpc::set_health(&self.health, false, false).await;
+        self.stopping.cancel();
+        self.streams.close();
+        let open = || format!("streams were still open ({})", self.streams.len());
+        drain.step(done(self.streams.wait()), open).await;
+        self.calls.cut();
+        let unanswered = || format!("calls were still running ({})", self.calls.running());
+        drain.step(done(self.calls.ended()), unanswered).await;
+        drain.step(flush(&mut self.grpc, &mut self.http), || "connections were still open".to_owned()).await;
+        self.ingesting.cancel();
+        drain.step(self.worker.ended(), || "the ingest was still writing".to_owned()).await;
+        drain.at_least(CLOSE);
+        let closed = async { self.store.close().await.context("closing the store") };
+        drain.step(closed, || "the store was still closing".to_owned()).await;
+        drain.end()
     }
 }
 
-/// Serves until `end`, then gives running calls `limit` to finish. If serving fails by itself, everything is told to stop.
-async fn serve_until(
-    serve: impl Future<Output = anyhow::Result<()>>,
-    end: impl Future<Output = ()>,
-    limit: Duration,
-    stopping: &CancellationToken,
-) -> anyhow::Result<()> {
-    let mut serve = std::pin::pin!(serve);
-    tokio::select! {
-        failed = &mut serve => {
-            stopping.cancel();
-            failed
-        }
-        () = end => {
-            // clients that keep a call open longer than that are cut off; the caller reports it
-            tokio::time::timeout(limit, serve).await.unwrap_or(Ok(()))
+/// Lets connections end. Those that only stay open without a call are cut off, which nobody misses.
+async fn flush(grpc: &mut Long, http: &mut Long) -> anyhow::Result<()> {
+    let ended = async { tokio::try_join!(grpc.ended(), http.ended()) };
+    match tokio::time::timeout(FLUSH, ended).await {
+        Ok(ended) => ended.map(|_both| ()),
+        Err(_open) => {
+            tracing::debug!("cut off connections without a call");
+            Ok(())
         }
     }
 }
 
-/// Carries the state of the store into health and metrics until `stopping`.
+/// Carries the state of the store into health and metrics until `end`.
 async fn watch_store(
-    store: &Store,
-    metrics: &Metrics,
-    health: &HealthReporter,
-    stopping: &CancellationToken,
+    store: Store,
+    metrics: Arc<Metrics>,
+    health: HealthReporter,
+    end: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut was_writable = None;
     let mut tick = tokio::time::interval(WATCH_STORE);
-    while stopping.run_until_cancelled(tick.tick()).await.is_some() {
+    while end.run_until_cancelled(tick.tick()).await.is_some() {
         let status = store.status();
         let writable = status.mode == Mode::Writable;
         metrics.store_bytes.set(status.bytes_on_disk);
@@ -164,7 +227,7 @@ async fn watch_store(
         if was_writable.replace(writable) == Some(writable) {
             continue;
         }
-        grpc::set_health(health, true, writable).await;
+        grpc::set_health(&health, true, writable).await;
         if let Mode::ReadOnly { reason } = status.mode {
             tracing::error!(reason, "the store takes no writes");
         }

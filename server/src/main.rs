@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         let written = write!(std::io::stdout(), "{loaded}");
         return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    match serve(loaded.config) {
+    match run(loaded.config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say(&format!("plimsoll-server: {error:#}"));
@@ -39,7 +39,14 @@ fn say(line: &str) {
     let _unheard = writeln!(std::io::stderr(), "{line}");
 }
 
-#[tokio::main]
+fn run(config: Config) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let ended = runtime.block_on(serve(config));
+    // what still runs on a thread of its own, for example a store that is being opened, must not keep the process
+    runtime.shutdown_background();
+    ended
+}
+
 async fn serve(config: Config) -> anyhow::Result<()> {
     let log = tracing_subscriber::fmt().with_env_filter(&config.log).with_writer(std::io::stderr);
     // a stderr that is gone must not end the server
@@ -48,9 +55,16 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
     }
-    let (stop, mut again) = (signals()?, signals()?);
+    let (mut stop, mut again) = (signals()?, signals()?);
     let data_dir = config.data_dir.display().to_string();
-    let app = App::build(config).await?;
+    tracing::info!(data_dir, "opening the store");
+    let app = tokio::select! {
+        built = App::build(config) => built?,
+        () = stop.recv() => {
+            tracing::info!("stopped before the store was open; it is as it was");
+            return Ok(());
+        }
+    };
     let (grpc, http) = app.addresses()?;
     tracing::info!(%grpc, %http, data_dir, "serving");
     let second = async move {

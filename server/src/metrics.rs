@@ -33,6 +33,7 @@ pub(crate) struct Metrics {
     pub(crate) open_attempts: Gauge,
     pub(crate) streams: Gauge,
     pub(crate) sealed: Family<Kind, Counter>,
+    pub(crate) starts_estimated: Counter,
     pub(crate) queue: Gauge,
     pub(crate) commit_seconds: Histogram,
     pub(crate) history_attempts: Gauge,
@@ -47,8 +48,6 @@ impl Metrics {
     /// All metrics at zero.
     pub(crate) fn new() -> Self {
         let mut registry = Registry::with_prefix("plimsoll");
-        let commit_seconds = Histogram::new(exponential_buckets(0.000_25, 2.0, 14));
-        let predict_seconds = Histogram::new(exponential_buckets(0.000_001, 2.0, 14));
         let metrics = Self {
             samples: Counter::default(),
             samples_repeated: Counter::default(),
@@ -57,17 +56,22 @@ impl Metrics {
             open_attempts: Gauge::default(),
             streams: Gauge::default(),
             sealed: Family::default(),
+            starts_estimated: Counter::default(),
             queue: Gauge::default(),
-            commit_seconds: commit_seconds.clone(),
+            commit_seconds: Histogram::new(exponential_buckets(0.000_25, 2.0, 14)),
             history_attempts: Gauge::default(),
             predictions: Family::default(),
-            predict_seconds: predict_seconds.clone(),
+            predict_seconds: Histogram::new(exponential_buckets(0.000_001, 2.0, 14)),
             verdicts: Family::default(),
             store_writable: Gauge::default(),
             store_bytes: Bytes::default(),
             registry: Registry::default(),
         };
-        let r = &mut registry;
+        Self::register(&metrics, &mut registry);
+        Self { registry, ..metrics }
+    }
+
+    fn register(metrics: &Self, r: &mut Registry) {
         r.register(
             "ingest_samples",
             "Samples that were synced to disk and acknowledged",
@@ -87,20 +91,29 @@ impl Metrics {
             "Attempts that ended, by outcome or cause",
             metrics.sealed.clone(),
         );
+        r.register(
+            "ingest_starts_estimated",
+            "Attempts with a wrong clock",
+            metrics.starts_estimated.clone(),
+        );
         r.register("ingest_queue_requests", "Requests that wait for the writer", metrics.queue.clone());
         r.register_with_unit(
             "store_commit",
             "Time from a commit's start until it is on disk",
             Unit::Seconds,
-            commit_seconds,
+            metrics.commit_seconds.clone(),
         );
         r.register("history_attempts", "Attempts in memory to learn from", metrics.history_attempts.clone());
         r.register("predictions", "Predictions, by the rung that weighed most", metrics.predictions.clone());
-        r.register_with_unit("predict", "Time to compute one prediction", Unit::Seconds, predict_seconds);
+        r.register_with_unit(
+            "predict",
+            "Time to compute one prediction",
+            Unit::Seconds,
+            metrics.predict_seconds.clone(),
+        );
         r.register("verdicts", "Verdicts, by cause", metrics.verdicts.clone());
         r.register("store_writable", "1 if the store takes writes", metrics.store_writable.clone());
         r.register_with_unit("store", "Disk that the store takes", Unit::Bytes, metrics.store_bytes.clone());
-        Self { registry, ..metrics }
     }
 
     /// All metrics as OpenMetrics text.

@@ -139,7 +139,12 @@ async fn stats_list_and_watch_show_what_happened() {
     stream.exchange(Sent::Batch(batch)).await.unwrap();
     let change = watch.message().await.unwrap().unwrap();
     assert_eq!((change.running[0].elapsed_ms, change.running[0].need_bytes), (1000, 1 << 20));
-    let missing =
-        client.get_attempt(pb::GetAttemptRequest { attempt: "none".into(), with_series: false }).await;
+    let missing = client
+        .get_attempt(pb::GetAttemptRequest {
+            attempt: "none".into(),
+            with_series: false,
+            ..Default::default()
+        })
+        .await;
     assert_eq!(missing.unwrap_err().code(), tonic::Code::NotFound);
 }

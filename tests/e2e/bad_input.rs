@@ -73,7 +73,7 @@ async fn a_repeated_number_is_acknowledged_again_and_not_stored_again() {
         assert_eq!(stream.exchange(batch("a", 1, (1..=5).map(sample).collect())).await.unwrap(), 5);
     }
     let mut client = StatsClient::connect(server.url()).await.unwrap();
-    let request = pb::GetAttemptRequest { attempt: "a".into(), with_series: true };
+    let request = pb::GetAttemptRequest { attempt: "a".into(), with_series: true, ..Default::default() };
     assert_eq!(client.get_attempt(request).await.unwrap().into_inner().series.len(), 5);
 }
 
@@ -114,6 +114,11 @@ async fn a_message_over_the_bound_ends_its_stream_and_not_the_connection() {
     assert!(status.message().contains("262144"), "the message names the bound: {status}");
     let key = pb::Key { package: "zlib".into(), ..pb::Key::default() };
     client.predict(pb::PredictRequest { key: Some(key) }).await.unwrap();
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let status = stream.exchange(hello("b", &"x".repeat(300 * 1024))).await.unwrap_err();
+    assert_eq!(status.code(), Code::OutOfRange, "{status}");
+    assert!(status.message().contains("262144"), "the message names the bound: {status}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -173,10 +178,94 @@ async fn two_agents_cannot_claim_one_attempt_and_one_agent_may_reconnect() {
 
     let sealed = Sender::connect(&server.url()).await.unwrap().exchange(hello("a", "zlib")).await;
     assert!(sealed.is_ok(), "the same run is told that it is done: {sealed:?}");
-    let Sent::Hello(other) = stranger else { unreachable!() };
-    let other = Sent::Hello(pb::Hello { started_unix_ms: other.started_unix_ms + 1, ..other });
-    let status = Sender::connect(&server.url()).await.unwrap().exchange(other).await.unwrap_err();
-    assert_eq!(status.code(), Code::AlreadyExists, "another run needs another id: {status}");
+    let Sent::Hello(same) = hello("a", "zlib") else { unreachable!() };
+    let other = Sent::Hello(pb::Hello { started_unix_ms: same.started_unix_ms + 1, ..same });
+    for (run, why) in [(other, "another run of the same agent"), (stranger, "another agent, started at once")]
+    {
+        let status = Sender::connect(&server.url()).await.unwrap().exchange(run).await.unwrap_err();
+        assert_eq!(status.code(), Code::AlreadyExists, "{why} needs another id: {status}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_nobody_delivers_stays_its_agents_own() {
+    let (dir, server) = start();
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello("a", "zlib")).await.unwrap();
+    stream.exchange(batch("a", 1, vec![sample(1)])).await.unwrap();
+    server.kill().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let Sent::Hello(mine) = hello("a", "zlib") else { unreachable!() };
+    let stranger = Sent::Hello(pb::Hello { session: "another-agent".into(), ..mine });
+    let status = Sender::connect(&server.url()).await.unwrap().exchange(stranger).await.unwrap_err();
+    assert_eq!(status.code(), Code::AlreadyExists, "{status}");
+    assert!(status.message().contains("an id of its own"), "{status}");
+    let mut again = Sender::connect(&server.url()).await.unwrap();
+    assert_eq!(again.exchange(hello("a", "zlib")).await.unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_clock_bends_no_statistics_and_loses_no_build() {
+    const YEAR_2400: u64 = 13_600_000_000_000;
+    let (_dir, server) = start();
+    for (attempt, started_unix_ms) in [("past", 0), ("future", YEAR_2400)] {
+        let Sent::Hello(right) = hello(attempt, "zlib") else { unreachable!() };
+        let opening = Sent::Hello(pb::Hello { started_unix_ms, ..right });
+        let mut stream = Sender::connect(&server.url()).await.unwrap();
+        stream.exchange(opening.clone()).await.unwrap();
+        stream.exchange(batch(attempt, 1, vec![sample(1)])).await.unwrap();
+        let mut again = Sender::connect(&server.url()).await.unwrap();
+        assert_eq!(again.exchange(opening.clone()).await.unwrap(), 1, "it is the same attempt");
+        let end =
+            pb::Finish { attempt: attempt.into(), last_sequence: 1, wall_ms: 1000, ..pb::Finish::default() };
+        again.exchange(Sent::Finish(end)).await.unwrap();
+        let sealed = Sender::connect(&server.url()).await.unwrap().exchange(opening).await;
+        assert!(sealed.is_ok(), "the same run is told that it is done: {sealed:?}");
+    }
+    let mut client = StatsClient::connect(server.url()).await.unwrap();
+    let ask = pb::GetStatsRequest { step_ms: 3_600_000, ..pb::GetStatsRequest::default() };
+    let stats = client.get_stats(ask).await.unwrap().into_inner();
+    assert_eq!(stats.steps.iter().filter_map(|step| step.totals).map(|t| t.attempts).sum::<u64>(), 2);
+    assert!(stats.steps.len() <= 2, "both ended just now: {stats:?}");
+    assert!(server.get("/metrics").unwrap().1.contains("\nplimsoll_ingest_starts_estimated_total 2\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn words_that_the_server_does_not_know_are_named() {
+    let (_dir, server) = start();
+    let Sent::Hello(known) = hello("a", "zlib") else { unreachable!() };
+    let opening = Sent::Hello(pb::Hello { source: 99, ..known });
+    let status = Sender::connect(&server.url()).await.unwrap().exchange(opening).await.unwrap_err();
+    assert_eq!((status.code(), field(&status).as_str()), (Code::InvalidArgument, "hello.source"));
+    let mut client = StatsClient::connect(server.url()).await.unwrap();
+    let ask = pb::GetStatsRequest { group_by: 99, ..pb::GetStatsRequest::default() };
+    assert_eq!(field(&client.get_stats(ask).await.unwrap_err()), "group_by");
+    let filter = Some(pb::Filter { outcome: -1, ..pb::Filter::default() });
+    let ask = pb::ListAttemptsRequest { filter, ..Default::default() };
+    assert_eq!(field(&client.list_attempts(ask).await.unwrap_err()), "filter.outcome");
+    let ask = pb::GetAttemptRequest { attempt: "a".into(), max_samples: 20_001, ..Default::default() };
+    assert_eq!(field(&client.get_attempt(ask).await.unwrap_err()), "max_samples");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_series_comes_in_rows_that_keep_its_peak() {
+    let (_dir, server) = start();
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello("a", "zlib")).await.unwrap();
+    for first in (1..=3000).step_by(500) {
+        stream.exchange(batch("a", first, (first..first + 500).map(sample).collect())).await.unwrap();
+    }
+    let mut client = StatsClient::connect(server.url()).await.unwrap();
+    let mut get = async |max_samples| {
+        let ask = pb::GetAttemptRequest { attempt: "a".into(), with_series: true, max_samples };
+        client.get_attempt(ask).await.unwrap().into_inner()
+    };
+    let whole = get(3000).await;
+    assert_eq!((whole.series.len(), whole.samples_total, whole.downsampled), (3000, 3000, false));
+    let rows = get(0).await;
+    assert_eq!((rows.series.len(), rows.samples_total, rows.downsampled), (1500, 3000, true));
+    let last = rows.series.last().unwrap();
+    assert_eq!((last.elapsed_ms, last.need_max_bytes), (3_000_000, Some(3000 << 20)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

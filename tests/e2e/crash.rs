@@ -87,7 +87,8 @@ fn samples_total(metrics: &str) -> u64 {
 
 async fn assert_whole(server: &Server, attempt: &str) {
     let mut client = StatsClient::connect(server.url()).await.unwrap();
-    let request = pb::GetAttemptRequest { attempt: attempt.to_owned(), with_series: true };
+    let request =
+        pb::GetAttemptRequest { attempt: attempt.to_owned(), with_series: true, ..Default::default() };
     let got = client.get_attempt(request).await.unwrap().into_inner();
     let expected: Vec<_> = (1..=BATCHES * BATCH).map(sample).collect();
     assert_eq!(got.series, expected, "{attempt}");
@@ -123,7 +124,7 @@ async fn an_attempt_longer_than_a_block_survives_a_kill() {
     };
     stream.exchange(Sent::Finish(finish)).await.unwrap();
     let mut client = StatsClient::connect(server.url()).await.unwrap();
-    let request = pb::GetAttemptRequest { attempt: "long".into(), with_series: true };
+    let request = pb::GetAttemptRequest { attempt: "long".into(), with_series: true, max_samples: 5000 };
     let got = client.get_attempt(request).await.unwrap().into_inner();
     assert_eq!(got.series, (1..=2600).map(sample).collect::<Vec<_>>());
     assert_eq!(got.summary.unwrap().outcome(), pb::Outcome::Lost);

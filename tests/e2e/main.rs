@@ -12,5 +12,7 @@ mod bad_input;
 mod build;
 mod crash;
 mod directory;
+mod kept;
+mod output;
 mod settings;
 mod stop;

@@ -1,5 +1,14 @@
 //! A graceful stop: running streams are told to come back, nothing acknowledged is lost, the exit code is 0.
 
+use std::process::Stdio;
+
+use nix::{
+    sys::{
+        signal::{Signal, kill},
+        stat::Mode,
+    },
+    unistd::{Pid, mkfifo},
+};
 use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, server_message::Message as Answer};
 use plimsoll_tests::{Programs, Sender, Server, hello, sample};
 use tonic::Code;
@@ -23,6 +32,30 @@ async fn streams_are_told_to_come_back_and_find_everything_again() {
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     assert_eq!(stream.exchange(hello("a", "zlib")).await.unwrap(), 2);
+}
+
+/// Whether a process has a handler for SIGTERM (signal 15), from the mask of caught signals in proc(5).
+fn catches_sigterm(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (15 - 1)) != 0
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_opening_its_store_can_be_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    // a marker that never answers: opening it waits for somebody who writes
+    mkfifo(&dir.path().join("plimsoll.json"), Mode::S_IRWXU).unwrap();
+    let mut command = tokio::process::Command::new(&Programs::for_tests().server);
+    command.env_clear().arg("--data-dir").arg(dir.path()).stderr(Stdio::null()).kill_on_drop(true);
+    let mut server =
+        command.args(["--grpc-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"]).spawn().unwrap();
+    let pid = server.id().unwrap();
+    plimsoll_tests::eventually("signals are caught", || async { catches_sigterm(pid) }, |caught| *caught)
+        .await;
+    kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGTERM).unwrap();
+    let status = server.wait().await.unwrap();
+    assert!(status.success(), "{status}");
 }
 
 #[test]

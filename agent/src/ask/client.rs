@@ -65,7 +65,7 @@ impl Client {
         Ok(Self { channel, server })
     }
 
-    pub(super) async fn predict(&self, question: PredictRequest) -> Result<Prediction, Failure> {
+    pub(crate) async fn predict(&self, question: PredictRequest) -> Result<Prediction, Failure> {
         let answer = self.predictor().predict(question).await;
         self.answer(answer)?.prediction.ok_or_else(|| self.empty())
     }
@@ -75,7 +75,7 @@ impl Client {
         self.answer(answer)
     }
 
-    pub(super) async fn should_retry(&self, question: ShouldRetryRequest) -> Result<Verdict, Failure> {
+    pub(crate) async fn should_retry(&self, question: ShouldRetryRequest) -> Result<Verdict, Failure> {
         let answer = self.predictor().should_retry(question).await;
         self.answer(answer)?.verdict.ok_or_else(|| self.empty())
     }

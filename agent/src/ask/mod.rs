@@ -4,11 +4,11 @@
 //! return what the command prints; only `main` prints.
 
 mod client;
-mod json;
+pub(crate) mod json;
 mod numbers;
 mod shell;
 mod text;
-mod words;
+pub(crate) mod words;
 
 use plimsoll_proto::v1::{
     GetAttemptRequest, GetStatsRequest, Key, ListAttemptsRequest, PredictRequest, ShouldRetryRequest,
@@ -123,7 +123,7 @@ pub async fn attempts(
 /// # Errors
 /// The server gave no answer, does not know the attempt, or could not read the question.
 pub async fn show(client: &Client, attempt: String, format: Format) -> Result<Answer, Failure> {
-    let shown = client.attempt(GetAttemptRequest { attempt, with_series: true }).await?;
+    let shown = client.attempt(GetAttemptRequest { attempt, with_series: true, max_samples: 0 }).await?;
     Ok(answer(match format {
         Format::Text => text::render_attempt(&shown),
         Format::Json => json::render_attempt(&shown),

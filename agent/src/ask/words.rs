@@ -1,25 +1,30 @@
 //! The words for the enumerations of the wire: lower case, without the name of the enumeration.
 
-use plimsoll_proto::v1::{Action, Cause, Outcome, Rung, Source};
+use plimsoll_proto::v1::{Action, Cause, OomOrigin, Outcome, Rung, Source};
 
 /// Whether a verdict says that another attempt is worth it.
-pub(super) fn is_retry(action: Action) -> bool {
+pub(crate) fn is_retry(action: Action) -> bool {
     !matches!(action, Action::No | Action::Unspecified)
 }
 
 /// For example `as_is`.
-pub(super) fn action(action: Action) -> String {
+pub(crate) fn action(action: Action) -> String {
     word(action.as_str_name(), "ACTION_")
 }
 
 /// For example `oom`.
-pub(super) fn cause(cause: Cause) -> String {
+pub(crate) fn cause(cause: Cause) -> String {
     word(cause.as_str_name(), "CAUSE_")
 }
 
 /// For example `succeeded`.
 pub(super) fn outcome(outcome: Outcome) -> String {
     word(outcome.as_str_name(), "OUTCOME_")
+}
+
+/// For example `limit_above`.
+pub(super) fn oom_origin(origin: OomOrigin) -> String {
+    word(origin.as_str_name(), "OOM_ORIGIN_")
 }
 
 /// For example `no_version`.
@@ -47,6 +52,7 @@ mod tests {
         assert_eq!(rung(Rung::Exact), "exact");
         assert_eq!(outcome(Outcome::Lost), "lost");
         assert_eq!(source(Source::CgroupV2), "cgroup_v2");
+        assert_eq!(oom_origin(OomOrigin::LimitAbove), "limit_above");
     }
 
     #[test]

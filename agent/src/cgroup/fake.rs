@@ -3,9 +3,9 @@
 use crate::kernel::Kernel;
 
 const STAT_V2: &str = "anon 1000\nfile 8000\nkernel 700\nshmem 100\ninactive_anon 600\nactive_anon 500\n\
-    unevictable 0\nslab_reclaimable 200\nsock 0\n";
+    unevictable 0\nslab_reclaimable 200\nsock 0\nworkingset_refault_file 30\npgmajfault 4\n";
 const STAT_V1: &str = "rss 1\ntotal_cache 8000\ntotal_rss 1000\ntotal_shmem 100\ntotal_inactive_anon 600\n\
-    total_active_anon 500\ntotal_unevictable 0\n";
+    total_active_anon 500\ntotal_unevictable 0\ntotal_workingset_refault_file 30\ntotal_pgmajfault 4\n";
 
 /// A folder that looks like a kernel to everything that reads through a root path.
 #[derive(Debug)]
@@ -33,7 +33,11 @@ impl FakeKernel {
             ("memory.peak", "12000\n"),
             ("memory.events", "low 0\nhigh 0\nmax 9\noom 1\noom_kill 1\noom_group_kill 0\n"),
             ("memory.max", "max\n"),
-            ("cpu.stat", "usage_usec 5000\nuser_usec 4000\nsystem_usec 1000\n"),
+            (
+                "memory.pressure",
+                "some avg10=0.00 avg60=0.00 avg300=0.00 total=90\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=70\n",
+            ),
+            ("cpu.stat", "usage_usec 5000\nuser_usec 4000\nsystem_usec 1000\nthrottled_usec 600\n"),
             ("cpu.max", "max 100000\n"),
         ] {
             fake.write(&format!("/sys/fs/cgroup{path}/{name}"), text);
@@ -53,9 +57,11 @@ impl FakeKernel {
         fake.write("/sys/fs/cgroup/unified/cgroup.procs", "1\n");
         let cpuacct = cpuacct.trim_end_matches('/');
         fake.write(&format!("/sys/fs/cgroup/cpuacct{cpuacct}/cgroup.procs"), "1\n");
+        fake.write(&format!("/sys/fs/cgroup/cpuacct{cpuacct}/tasks"), "1\n");
         fake.write(&format!("/sys/fs/cgroup/cpuacct{cpuacct}/cpuacct.usage"), "5000999\n");
         for (name, text) in [
             ("cgroup.procs", "1\n"),
+            ("tasks", "1\n"),
             ("memory.usage_in_bytes", "10000\n"),
             ("memory.stat", STAT_V1),
             ("memory.kmem.usage_in_bytes", "500\n"),

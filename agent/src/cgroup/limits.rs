@@ -17,6 +17,8 @@ pub struct Limits {
     pub limiting: Option<PathBuf>,
     /// Smallest CPU limit, cores.
     pub cpu: Option<f64>,
+    /// Folder of the group whose limit that is: only there does the kernel count how long it held the build back.
+    pub throttling: Option<PathBuf>,
 }
 
 impl Limits {
@@ -32,8 +34,9 @@ impl Limits {
         let memory = smallest.map(|(bytes, _dir)| bytes).into_iter().chain(above).min();
         let limiting =
             smallest.filter(|&(bytes, _dir)| Some(bytes) == memory).map(|(_bytes, dir)| dir.to_owned());
-        let cpu = groups.quota.iter().flat_map(cpu_limits).min_by(f64::total_cmp);
-        Self { memory, limiting, cpu }
+        let cpu = groups.quota.iter().flat_map(cpu_limits).min_by(|(a, _), (b, _)| a.total_cmp(b));
+        let (cpu, throttling) = cpu.map(|(cores, dir)| (cores, dir.to_owned())).unzip();
+        Self { memory, limiting, cpu, throttling }
     }
 }
 
@@ -55,10 +58,13 @@ fn hierarchical_limit(group: &Group) -> Option<u64> {
     parse_memory_limit(&bytes.to_string())
 }
 
-fn cpu_limits(group: &Group) -> impl Iterator<Item = f64> {
-    group.and_ancestors().filter_map(|dir| match group.version {
-        Version::V1 => parse_cpu_quota(&text(dir, "cpu.cfs_quota_us")?, &text(dir, "cpu.cfs_period_us")?),
-        Version::V2 => parse_cpu_max(&text(dir, "cpu.max")?),
+fn cpu_limits(group: &Group) -> impl Iterator<Item = (f64, &Path)> {
+    group.and_ancestors().filter_map(|dir| {
+        let cores = match group.version {
+            Version::V1 => parse_cpu_quota(&text(dir, "cpu.cfs_quota_us")?, &text(dir, "cpu.cfs_period_us")?),
+            Version::V2 => parse_cpu_max(&text(dir, "cpu.max")?),
+        };
+        Some((cores?, dir))
     })
 }
 
@@ -80,6 +86,7 @@ mod tests {
         assert_eq!(limits.memory, Some(2 << 30));
         assert!(limits.limiting.unwrap().ends_with("kubepods/pod1"));
         assert_eq!(limits.cpu, Some(4.0));
+        assert!(limits.throttling.unwrap().ends_with("cgroup/kubepods"));
     }
 
     #[test]

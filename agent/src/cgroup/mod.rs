@@ -5,14 +5,18 @@
 //! empty v2 hierarchy) are told apart by `find` alone. Which of several ways is taken, and what happens if none works, is
 //! decided in [`crate::meter`].
 
+mod above;
 mod find;
 mod limits;
+mod nested;
 mod own;
 mod parse;
 mod reader;
 
 #[cfg(test)]
 pub(crate) mod fake;
+#[cfg(test)]
+mod real_tests;
 
 pub use find::{Group, Groups, Version, find};
 pub use limits::Limits;

@@ -1,33 +1,139 @@
 //! Reads the counters of a group from files that stay open: some microseconds for one reading.
-
-use std::path::{Path, PathBuf};
+//!
+//! What is read ten times a second is kept apart from what is read once a row. Memory is what a reading is about: without it there
+//! is none. Every other file may be missing on this kernel, or fail, and then its number is absent.
 
 use super::{
+    above::{Above, LimitFiles},
     find::{Groups, Version},
-    parse::{parse_field, parse_need_v1, parse_need_v2},
+    limits::Limits,
+    nested::{Counts, Nested},
+    parse::{Stat, parse_field, parse_pressure_full, parse_stat_v1, parse_stat_v2},
 };
 use crate::{
     kernel::{Error, KeptFile},
-    meter::Reading,
+    meter::{Reading, Size},
 };
 
 /// The open files of the groups of one build.
 #[derive(Debug)]
 pub struct Reader {
+    memory: Memory,
+    counters: Counters,
+    buffer: Vec<u8>,
+}
+
+impl Reader {
+    /// Opens the files of `groups`, for which `limits` hold. `None` if the kernel does not account memory there.
+    pub fn open(groups: &Groups, limits: &Limits) -> Result<Option<Self>, Error> {
+        let Some(memory) = Memory::open(groups)? else { return Ok(None) };
+        let counters = Counters::open(groups, limits)?;
+        Ok(Some(Self { memory, counters, buffer: Vec::new() }))
+    }
+
+    /// The interface of the memory files.
+    pub fn version(&self) -> Version {
+        self.memory.version
+    }
+
+    /// Says whether the kernel counts this build's CPU time.
+    pub fn counts_cpu(&self) -> bool {
+        self.counters.cpu.is_some()
+    }
+
+    /// Reads everything. The counters are those of the group, since it was made.
+    pub fn read(&mut self) -> Result<Reading, Error> {
+        let (size, stat) = self.memory.read(&mut self.buffer)?;
+        let mut reading = Reading { memory: size.memory, need: size.need, ..Reading::default() };
+        (reading.refaults, reading.major_faults) = (stat.refaults, stat.major_faults);
+        self.counters.read(&mut reading, &mut self.buffer);
+        self.memory.tasks_below = self.counters.below.tasks;
+        Ok(reading)
+    }
+
+    /// Reads the memory alone.
+    pub fn read_size(&mut self) -> Result<Size, Error> {
+        Ok(self.memory.read(&mut self.buffer)?.0)
+    }
+}
+
+/// What is read fast.
+#[derive(Debug)]
+struct Memory {
     version: Version,
     usage: KeptFile,
     stat: KeptFile,
-    peak: Option<KeptFile>,
     /// v1 only; v2 has kernel memory in `stat`.
     kernel: Option<KeptFile>,
+    /// v1 only: the threads of the group.
+    tasks: Option<KeptFile>,
+    /// Threads when they were last counted, and those of groups below.
+    tasks_here: u64,
+    tasks_below: u64,
+}
+
+impl Memory {
+    fn open(groups: &Groups) -> Result<Option<Self>, Error> {
+        let version = groups.memory.version;
+        let open = |name: &str| KeptFile::open(groups.memory.dir.join(name));
+        let v1 = |name: &str| if version == Version::V1 { open(name) } else { Ok(None) };
+        let usage = match version {
+            Version::V1 => open("memory.usage_in_bytes")?,
+            Version::V2 => open("memory.current")?,
+        };
+        let (Some(usage), Some(stat)) = (usage, open("memory.stat")?) else { return Ok(None) };
+        let (kernel, tasks) = (v1("memory.kmem.usage_in_bytes")?, v1("tasks")?);
+        Ok(Some(Self { version, usage, stat, kernel, tasks, tasks_here: 0, tasks_below: 0 }))
+    }
+
+    fn read(&mut self, buffer: &mut Vec<u8>) -> Result<(Size, Stat), Error> {
+        // `stat` first: a build that grows meanwhile has the larger usage, and the need stays below it
+        let (need, stat) = match self.version {
+            Version::V2 => {
+                let stat = parse_stat_v2(self.stat.read(buffer)?);
+                (stat.need_v2(), stat)
+            }
+            Version::V1 => {
+                let kernel = self.kernel.as_ref().and_then(|file| file.read_number(buffer).ok()).unwrap_or(0);
+                let stat = parse_stat_v1(self.stat.read(buffer)?);
+                (stat.need_v1(kernel, self.count_tasks(kernel, &stat, buffer)), stat)
+            }
+        };
+        let memory = self.usage.read_number(buffer)?;
+        Ok((Size { memory, need: need.min(memory) }, stat))
+    }
+
+    /// The threads of a v1 group. They are counted again only where their number matters.
+    fn count_tasks(&mut self, kernel: u64, stat: &Stat, buffer: &mut Vec<u8>) -> u64 {
+        let known = self.tasks_here.saturating_add(self.tasks_below);
+        if kernel <= stat.kernel_bound_v1(known) {
+            return known;
+        }
+        let text = self.tasks.as_ref().and_then(|file| file.read(buffer).ok());
+        let lines = text.map_or(0, |text| text.bytes().filter(|&byte| byte == b'\n').count());
+        self.tasks_here = u64::try_from(lines).unwrap_or(u64::MAX);
+        self.tasks_here.saturating_add(self.tasks_below)
+    }
+}
+
+/// What is read once a row.
+#[derive(Debug)]
+struct Counters {
+    version: Version,
+    peak: Option<KeptFile>,
     /// v1 `memory.oom_control`, v2 `memory.events`.
     events: Option<KeptFile>,
     /// v1 only; v2 has it in `events`.
-    failures: Option<KeptFile>,
-    /// The group above whose limit is in force counts failed charges itself, and only there.
-    failures_above: Option<KeptFile>,
+    failures: Option<LimitFiles>,
+    /// v1 only; v2 adds groups below to `events` by itself.
+    nested: Option<Nested>,
+    below: Counts,
+    above: Above,
     cpu: Option<Cpu>,
-    buffer: Vec<u8>,
+    /// `cpu.stat` of the group whose CPU limit is in force.
+    throttled: Option<KeptFile>,
+    /// v2 only.
+    pressure: Option<KeptFile>,
 }
 
 #[derive(Debug)]
@@ -38,103 +144,81 @@ enum Cpu {
     Stat(KeptFile),
 }
 
-impl Reader {
-    /// Opens the files of `groups`; `limiting` is the folder of the group whose memory limit is in force. `None` if the
-    /// kernel does not account memory there.
-    pub fn open(groups: &Groups, limiting: Option<&Path>) -> Result<Option<Self>, Error> {
+impl Counters {
+    fn open(groups: &Groups, limits: &Limits) -> Result<Self, Error> {
         let version = groups.memory.version;
         let dir = &groups.memory.dir;
         let open = |name: &str| KeptFile::open(dir.join(name));
-        let (usage, stat) = match version {
-            Version::V1 => (open("memory.usage_in_bytes")?, open("memory.stat")?),
-            Version::V2 => (open("memory.current")?, open("memory.stat")?),
-        };
-        let (Some(usage), Some(stat)) = (usage, stat) else { return Ok(None) };
-        let (peak, kernel, events, failures) = match version {
+        let (peak, events, failures, nested) = match version {
             Version::V1 => (
                 open("memory.max_usage_in_bytes")?,
-                open("memory.kmem.usage_in_bytes")?,
                 open("memory.oom_control")?,
-                open("memory.failcnt")?,
+                LimitFiles::open(dir, version)?,
+                Some(Nested::new(dir.clone())),
             ),
-            Version::V2 => (open("memory.peak")?, None, open("memory.events")?, None),
+            Version::V2 => (open("memory.peak")?, open("memory.events")?, None, None),
         };
-        let above = limiting.filter(|above| above != dir).map(|above| failures_file(version, above));
-        let failures_above = above.map(KeptFile::open).transpose()?.flatten();
-        let (cpu, buffer) = (open_cpu(groups)?, Vec::new());
-        Ok(Some(Self { version, usage, stat, peak, kernel, events, failures, failures_above, cpu, buffer }))
+        let quota =
+            limits.throttling.as_deref().or_else(|| groups.quota.as_ref().map(|group| group.dir.as_path()));
+        let throttled = quota.map(|dir| KeptFile::open(dir.join("cpu.stat"))).transpose()?.flatten();
+        let pressure = if version == Version::V2 { open("memory.pressure")? } else { None };
+        let above = Above::open(&groups.memory, limits.limiting.as_deref())?;
+        let (cpu, below) = (open_cpu(groups)?, Counts::default());
+        Ok(Self { version, peak, events, failures, nested, below, above, cpu, throttled, pressure })
     }
 
-    /// The interface of the memory files.
-    pub fn version(&self) -> Version {
-        self.version
-    }
-
-    /// Says whether the kernel counts this build's CPU time.
-    pub fn counts_cpu(&self) -> bool {
-        self.cpu.is_some()
-    }
-
-    /// Reads everything. The counters are those of the group, since it was made.
-    pub fn read(&mut self) -> Result<Reading, Error> {
-        // `stat` first: a build that grows meanwhile has the larger usage, and the need stays below it
-        let need = self.read_stat()?;
-        let buffer = &mut self.buffer;
-        let memory = self.usage.read_number(buffer)?;
-        let memory_peak = self.peak.as_ref().map(|file| file.read_number(buffer)).transpose()?;
-        let cpu_usec = match &self.cpu {
-            Some(Cpu::Nanoseconds(file)) => file.read_number(buffer)? / 1000,
-            Some(Cpu::Stat(file)) => field(file, "usage_usec", buffer)?.unwrap_or(0),
+    fn read(&mut self, reading: &mut Reading, buffer: &mut Vec<u8>) {
+        reading.memory_peak = self.peak.as_ref().and_then(|file| file.read_number(buffer).ok());
+        self.read_events(reading, buffer);
+        let (above, complete) = self.above.read(buffer);
+        reading.limit_hits_above = Some(above.limits);
+        reading.sees_all_limits = complete;
+        reading.failures_above = above.failures;
+        if let Some(failures) = above.failures {
+            reading.reclaim_failures = Some(reading.reclaim_failures.unwrap_or(0).saturating_add(failures));
+        }
+        reading.cpu_usec = match &self.cpu {
+            Some(Cpu::Nanoseconds(file)) => file.read_number(buffer).map_or(0, |time| time / 1000),
+            Some(Cpu::Stat(file)) => field(file, "usage_usec", buffer).unwrap_or(0),
             None => 0,
         };
-        let (mut oom_kill, mut failures) = (None, None);
-        if let Some(file) = &self.events {
-            let text = file.read(buffer)?;
-            oom_kill = parse_field(text, "oom_kill");
-            failures = parse_field(text, "max").filter(|_count| self.version == Version::V2);
-        }
-        if let Some(file) = &self.failures {
-            failures = Some(file.read_number(buffer)?);
-        }
-        if let Some(file) = &self.failures_above {
-            let above = match self.version {
-                Version::V1 => file.read_number(buffer)?,
-                Version::V2 => field(file, "max", buffer)?.unwrap_or(0),
-            };
-            failures = Some(failures.unwrap_or(0).saturating_add(above));
-        }
-        let need = need.min(memory);
-        Ok(Reading { memory, need, memory_peak, cpu_usec, oom_kill, reclaim_failures: failures })
+        reading.throttled_usec = self.throttled.as_ref().and_then(|file| read_throttled(file, buffer));
+        let pressure = self.pressure.as_ref().and_then(|file| file.read(buffer).ok());
+        reading.memory_stall_usec = pressure.and_then(parse_pressure_full);
     }
 
-    /// Reads the need alone.
-    pub fn read_need(&mut self) -> Result<u64, Error> {
-        let need = self.read_stat()?;
-        Ok(need.min(self.usage.read_number(&mut self.buffer)?))
-    }
-
-    fn read_stat(&mut self) -> Result<u64, Error> {
-        let buffer = &mut self.buffer;
-        match self.version {
-            Version::V2 => Ok(parse_need_v2(self.stat.read(buffer)?)),
-            Version::V1 => {
-                let kernel = self.kernel.as_ref().map(|file| file.read_number(buffer)).transpose()?;
-                Ok(parse_need_v1(self.stat.read(buffer)?, kernel))
+    fn read_events(&mut self, reading: &mut Reading, buffer: &mut Vec<u8>) {
+        if let Some(text) = self.events.as_ref().and_then(|file| file.read(buffer).ok()) {
+            reading.oom_kill = parse_field(text, "oom_kill");
+            if self.version == Version::V2 {
+                reading.oom_group_kill = parse_field(text, "oom_group_kill");
+                reading.reclaim_failures = parse_field(text, "max");
+                reading.limit_hits = parse_field(text, "oom");
             }
         }
+        if let Some((failures, hits)) = self.failures.as_ref().and_then(|files| files.read(buffer)) {
+            (reading.reclaim_failures, reading.limit_hits) = (Some(failures), Some(hits));
+        }
+        if let Some(nested) = &mut self.nested {
+            let below = nested.read();
+            let add = |number: Option<u64>, more: u64| number.map(|number| number.saturating_add(more));
+            reading.oom_kill = add(reading.oom_kill, below.kills);
+            reading.reclaim_failures = add(reading.reclaim_failures, below.failures);
+            reading.limit_hits = add(reading.limit_hits, below.failures);
+            self.below = below;
+        }
     }
 }
 
-/// The file in which a group counts failures of its own limit. v2 `memory.events` would count those of groups below again.
-fn failures_file(version: Version, dir: &Path) -> PathBuf {
-    dir.join(match version {
-        Version::V1 => "memory.failcnt",
-        Version::V2 => "memory.events.local",
-    })
+fn field(file: &KeptFile, name: &str, buffer: &mut Vec<u8>) -> Option<u64> {
+    parse_field(file.read(buffer).ok()?, name)
 }
 
-fn field(file: &KeptFile, name: &str, buffer: &mut Vec<u8>) -> Result<Option<u64>, Error> {
-    Ok(parse_field(file.read(buffer)?, name))
+/// v2 counts microseconds, v1 nanoseconds.
+fn read_throttled(file: &KeptFile, buffer: &mut Vec<u8>) -> Option<u64> {
+    let text = file.read(buffer).ok()?;
+    let v1 = || parse_field(text, "throttled_time").map(|time| time / 1000);
+    parse_field(text, "throttled_usec").or_else(v1)
 }
 
 /// Opens the CPU counter, unless it is that of the whole machine.
@@ -153,7 +237,7 @@ mod tests {
 
     fn reader(fake: &FakeKernel) -> Reader {
         let groups = find(&fake.kernel(), "self").unwrap().unwrap();
-        Reader::open(&groups, Limits::read(&groups).limiting.as_deref()).unwrap().unwrap()
+        Reader::open(&groups, &Limits::read(&groups)).unwrap().unwrap()
     }
 
     #[test]
@@ -166,12 +250,21 @@ mod tests {
             memory_peak: Some(12_000),
             cpu_usec: 5_000,
             oom_kill: Some(1),
+            oom_group_kill: Some(0),
             reclaim_failures: Some(9),
+            limit_hits: Some(1),
+            limit_hits_above: Some(0),
+            sees_all_limits: true,
+            memory_stall_usec: Some(70),
+            refaults: Some(30),
+            major_faults: Some(4),
+            throttled_usec: Some(600),
+            ..Reading::default()
         };
         assert_eq!(reader.read().unwrap(), expected);
         fake.write("/sys/fs/cgroup/build/memory.current", "1500\n");
         assert_eq!(reader.read().unwrap().need, 1_500, "the need is never more than the usage");
-        assert_eq!(reader.read_need().unwrap(), 1_500);
+        assert_eq!(reader.read_size().unwrap(), Size { memory: 1_500, need: 1_500 });
     }
 
     #[test]
@@ -184,8 +277,75 @@ mod tests {
             cpu_usec: 5_000,
             oom_kill: Some(1),
             reclaim_failures: Some(9),
+            limit_hits: Some(9),
+            limit_hits_above: Some(0),
+            refaults: Some(30),
+            major_faults: Some(4),
+            ..Reading::default()
         };
         assert_eq!(reader.read().unwrap(), expected);
+    }
+
+    #[test]
+    fn any_file_may_be_missing_and_only_its_own_number_is() {
+        let v2 = || (FakeKernel::v2("/build"), "/sys/fs/cgroup/build");
+        let v1 = || (FakeKernel::hybrid("/build", "/build"), "/sys/fs/cgroup/memory/build");
+        let check = |(fake, base): (FakeKernel, &str), name: &str, need: u64, expected: [bool; 3]| {
+            fake.remove(&format!("{base}/memory.{name}"));
+            let reading = reader(&fake).read().unwrap();
+            assert_eq!(
+                (reading.memory, reading.cpu_usec, reading.need),
+                (10_000, 5_000, need),
+                "without {name}"
+            );
+            let known = [reading.memory_peak, reading.oom_kill, reading.reclaim_failures];
+            assert_eq!(known.map(|number| number.is_some()), expected, "without {name}");
+        };
+        check(v2(), "peak", 1_600, [false, true, true]);
+        check(v2(), "events", 1_600, [true, false, false]);
+        check(v2(), "pressure", 1_600, [true, true, true]);
+        check(v1(), "max_usage_in_bytes", 1_600, [false, true, true]);
+        check(v1(), "oom_control", 1_600, [true, false, true]);
+        check(v1(), "failcnt", 1_600, [true, true, false]);
+        check(v1(), "kmem.usage_in_bytes", 1_100, [true, true, true]);
+    }
+
+    #[test]
+    fn a_counter_that_breaks_later_is_absent_and_spoils_nothing_else() {
+        let fake = FakeKernel::v2("/build");
+        let mut reader = reader(&fake);
+        for name in ["memory.peak", "memory.events", "memory.pressure", "cpu.stat"] {
+            fake.write(&format!("/sys/fs/cgroup/build/{name}"), "\u{1}?\n");
+        }
+        let reading = reader.read().unwrap();
+        assert_eq!((reading.need, reading.memory_peak, reading.oom_kill), (1_600, None, None));
+        assert_eq!((reading.memory_stall_usec, reading.throttled_usec), (None, None));
+    }
+
+    #[test]
+    fn the_limits_of_a_chain_that_cannot_be_seen_whole_are_not_all_limits() {
+        let fake = FakeKernel::v2("/pod/build");
+        fake.write("/sys/fs/cgroup/pod/cgroup.type", "domain\n");
+        assert!(!reader(&fake).read().unwrap().sees_all_limits, "the pod has no memory.events.local");
+        fake.write("/sys/fs/cgroup/pod/memory.events.local", "max 3\noom 2\noom_kill 0\n");
+        let reading = reader(&fake).read().unwrap();
+        assert_eq!((reading.sees_all_limits, reading.limit_hits_above), (true, Some(2)));
+        assert_eq!(reading.reclaim_failures, Some(9), "the pod has no limit in force");
+        fake.write("/sys/fs/cgroup/cgroup.type", "domain\n");
+        assert!(!reader(&fake).read().unwrap().sees_all_limits, "what is mounted is not the root");
+    }
+
+    #[test]
+    fn a_limit_with_swap_hides_failures_on_v1_and_is_not_trusted_to_tell() {
+        let fake = FakeKernel::hybrid("/build", "/build");
+        fake.write("/sys/fs/cgroup/memory/release_agent", "\n");
+        let dir = "/sys/fs/cgroup/memory/build";
+        assert!(reader(&fake).read().unwrap().sees_all_limits);
+        fake.write(&format!("{dir}/memory.limit_in_bytes"), "1000000\n");
+        fake.write(&format!("{dir}/memory.memsw.limit_in_bytes"), "1000000\n");
+        assert!(!reader(&fake).read().unwrap().sees_all_limits);
+        fake.write(&format!("{dir}/memory.memsw.limit_in_bytes"), "2000000\n");
+        assert!(reader(&fake).read().unwrap().sees_all_limits);
     }
 
     #[test]
@@ -206,7 +366,7 @@ mod tests {
         let fake = FakeKernel::v2("/build");
         fake.remove("/sys/fs/cgroup/build/memory.current");
         let groups = find(&fake.kernel(), "self").unwrap().unwrap();
-        assert!(Reader::open(&groups, None).unwrap().is_none());
+        assert!(Reader::open(&groups, &Limits::default()).unwrap().is_none());
     }
 
     #[test]
@@ -220,6 +380,7 @@ mod tests {
     fn failures_at_a_limit_above_are_counted_too() {
         let fake = FakeKernel::v2("/pod/build");
         fake.write("/sys/fs/cgroup/pod/memory.max", "20000\n");
+        fake.write("/sys/fs/cgroup/pod/cgroup.type", "domain\n");
         fake.write("/sys/fs/cgroup/pod/memory.events.local", "low 0\nhigh 0\nmax 30\noom 0\noom_kill 0\n");
         assert_eq!(reader(&fake).read().unwrap().reclaim_failures, Some(39));
     }

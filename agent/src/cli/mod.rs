@@ -5,6 +5,7 @@
 
 mod ask;
 mod log;
+mod output;
 mod run;
 
 use std::{

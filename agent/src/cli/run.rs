@@ -10,7 +10,10 @@ use clap::Args;
 use nix::unistd::geteuid;
 use plimsoll_proto::limits;
 
-use super::{DEFAULT_SERVER, KeyArgs, TrustArgs};
+use super::{
+    DEFAULT_SERVER, KeyArgs, TrustArgs,
+    output::{PhaseArgs, ReportArgs},
+};
 use crate::{
     delivery,
     key::{Job, is_id_char},
@@ -60,9 +63,10 @@ pub(super) struct RunArgs {
     /// How long to wait for the server at the end.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
     patience: Duration,
-    /// Print no line at the end.
-    #[arg(long)]
-    quiet: bool,
+    #[command(flatten)]
+    phases: PhaseArgs,
+    #[command(flatten)]
+    report: ReportArgs,
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -74,6 +78,8 @@ impl RunArgs {
         let mut asked = job.asked;
         asked.memory_request_bytes = self.request_memory.or(asked.memory_request_bytes);
         Ok(run::Settings {
+            marks: self.phases.marks(job)?,
+            report: self.report.settings(job)?,
             key: job.key_for(&self.command, &self.key.keys)?,
             command: self.command,
             attempt: self.attempt.or_else(|| job.attempt.clone()),
@@ -89,7 +95,6 @@ impl RunArgs {
                 spool_bytes: self.spool_max,
             },
             patience: self.patience,
-            quiet: self.quiet,
         })
     }
 }

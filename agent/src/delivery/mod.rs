@@ -135,11 +135,14 @@ impl Delivery {
         totals: Totals,
         patience: Duration,
     ) -> Report {
+        let finish = Finish { wall_ms, exit, totals: Some(totals), ..Finish::default() };
+        self.finish_with(finish, patience).await
+    }
+
+    /// As [`Self::finish`], with everything that is known of the end, phases included.
+    pub async fn finish_with(self, finish: Finish, patience: Duration) -> Report {
         match self.sending {
-            Some(sending) => {
-                let finish = Finish { wall_ms, exit, totals: Some(totals), ..Finish::default() };
-                sending.finish(finish, patience).await
-            }
+            Some(sending) => sending.finish(finish, patience).await,
             None => Report::default(),
         }
     }

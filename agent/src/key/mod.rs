@@ -40,6 +40,12 @@ pub struct Job {
     pub asked: Resources,
     /// Parallel jobs according to `MAKEFLAGS`.
     make_jobs: Option<u32>,
+    /// A CI system runs this job (`CI`), and it is GitLab (`GITLAB_CI`).
+    pub ci: bool,
+    /// See [`Self::ci`].
+    pub gitlab: bool,
+    /// The locale says that text is UTF-8 (the first of `LC_ALL`, `LC_CTYPE` and `LANG` that is set).
+    pub utf8: bool,
     /// `XDG_STATE_HOME`, or `.local/state` of the home.
     pub state_dir: Option<String>,
 }
@@ -86,6 +92,12 @@ impl Job {
             attempt: get("CI_JOB_ID").map(|id| attempt_id(get("CI_SERVER_HOST"), &id)),
             key,
             asked: asked(&get),
+            ci: get("CI").is_some(),
+            gitlab: get("GITLAB_CI").is_some(),
+            utf8: ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(&get).is_some_and(|locale| {
+                let locale = locale.to_ascii_uppercase();
+                locale.contains("UTF-8") || locale.contains("UTF8")
+            }),
             make_jobs: get("MAKEFLAGS").and_then(|flags| jobs_flag(flags.split_whitespace())),
             state_dir: get("XDG_STATE_HOME").or_else(|| Some(format!("{}/.local/state", get("HOME")?))),
         }

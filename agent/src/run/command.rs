@@ -1,7 +1,8 @@
 //! Starts the command and sees its end.
 //!
-//! The command gets everything as the agent got it: terminal, streams, environment, folder, process group, session and signal
-//! mask. `posix_spawn` does that without any code between fork and exec, and says at once whether the command could be executed.
+//! The command gets everything as the agent got it: streams, environment, folder, process group, session and signal mask. Where
+//! its output is read on the way, it gets other streams, and where one of them is a terminal, a session of its own.
+//! `posix_spawn` does that without any code between fork and exec, and says at once whether the command could be executed.
 
 use std::{
     ffi::{CString, OsString},
@@ -12,6 +13,7 @@ use std::{
 
 use nix::{
     errno::Errno,
+    libc::POSIX_SPAWN_SETSID,
     spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp},
     sys::signal::{SigSet, Signal, kill},
     unistd::Pid,
@@ -19,6 +21,8 @@ use nix::{
 use plimsoll_proto::v1::Exit;
 use rustix::process::{WaitOptions, WaitStatus, wait};
 use tokio::signal::unix::{self, SignalKind};
+
+use crate::output::Output;
 
 /// The end of the command is looked for at this pace where the kernel's word of it cannot be had.
 const BLIND_PAUSE: Duration = Duration::from_millis(50);
@@ -39,8 +43,8 @@ pub(super) fn listen() -> Option<unix::Signal> {
         .ok()
 }
 
-/// Starts a command with the signal mask `mask`.
-pub(super) fn start(command: &[OsString], mask: &SigSet) -> Result<Pid, Errno> {
+/// Starts a command with the signal mask `mask`, and with the streams of the agent, or of `output`.
+pub(super) fn start(command: &[OsString], mask: &SigSet, output: Option<&Output>) -> Result<Pid, Errno> {
     let arguments: Vec<CString> = command.iter().map(text).collect::<Result<_, _>>()?;
     let name = arguments.first().ok_or(Errno::ENOENT)?;
     let variable = |(mut name, value): (OsString, OsString)| {
@@ -50,11 +54,19 @@ pub(super) fn start(command: &[OsString], mask: &SigSet) -> Result<Pid, Errno> {
     };
     let environment: Vec<CString> = std::env::vars_os().map(variable).collect::<Result<_, _>>()?;
     let mut attributes = PosixSpawnAttr::init()?;
-    attributes.set_flags(PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF)?;
+    let mut flags = PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF;
+    if output.is_some_and(Output::own_session) {
+        // nix has no name for this one; glibc 2.26 and musl 1.1.17 know it
+        flags |= PosixSpawnFlags::from_bits_retain(POSIX_SPAWN_SETSID.into());
+    }
+    attributes.set_flags(flags)?;
     attributes.set_sigmask(mask)?;
     // Rust ignores SIGPIPE for itself; a build of pipes needs it
     attributes.set_sigdefault(&Signal::SIGPIPE.into())?;
-    let files = PosixSpawnFileActions::init()?;
+    let mut files = PosixSpawnFileActions::init()?;
+    if let Some(output) = output {
+        output.connect(&mut files)?;
+    }
     match posix_spawnp(name, &files, &attributes, &arguments, &environment) {
         // a script without #! is run by the shell, as every shell does
         Err(Errno::ENOEXEC) if name.as_bytes().contains(&b'/') => {

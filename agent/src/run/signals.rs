@@ -2,7 +2,9 @@
 //!
 //! A signal that a process sends to the agent is passed on, because whoever sent it means the build. One from the terminal
 //! reaches the build by itself, as a member of the same foreground group, and would arrive twice. The kernel says which is which,
-//! through a signalfd; so the signals are blocked, and the build gets the mask that the agent was started with.
+//! through a signalfd; so the signals are blocked, and the build gets the mask that the agent was started with. What it does not
+//! say is whether a process sent a signal to the agent or to its whole group: a signal to the group reaches the build twice, because
+//! one too many does less harm than one that is lost.
 
 use std::io;
 
@@ -35,7 +37,7 @@ impl Signals {
     /// Blocks the signals in this thread, and in those that it starts from now on; others of this process must not exist yet.
     /// If that fails, signals do to the agent what they always do.
     pub(super) fn block() -> Self {
-        let mask: SigSet = PASSED_ON.into_iter().collect();
+        let mask: SigSet = PASSED_ON.into_iter().chain([Signal::SIGWINCH]).collect();
         let before = match mask.thread_swap_mask(SigmaskHow::SIG_BLOCK) {
             Ok(before) => before,
             Err(error) => {
@@ -66,6 +68,16 @@ impl Signals {
         loop {
             let Ok(mut ready) = fd.readable().await else { return std::future::pending().await };
             if let Ok(Ok(arrived)) = ready.try_io(|fd| read(fd.get_ref())) {
+                return arrived;
+            }
+        }
+    }
+
+    /// As [`Self::next`], for those who do not care for the size of the terminal.
+    pub(super) async fn next_but_size(&self) -> Arrived {
+        loop {
+            let arrived = self.next().await;
+            if arrived.signal != Signal::SIGWINCH {
                 return arrived;
             }
         }

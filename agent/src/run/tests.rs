@@ -42,7 +42,8 @@ fn agent_process() {
         interval: Duration::from_secs(1),
         delivery: delivery::Settings { server: None, ca: None, spool_dir: PathBuf::new(), spool_bytes: 0 },
         patience: Duration::ZERO,
-        quiet: false,
+        marks: None,
+        report: report::Settings::default(),
     };
     let kernel = Kernel::at(variable(ROOT).unwrap_or_else(|| "/".to_owned()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -284,7 +285,8 @@ fn the_limit_in_force_is_reported_and_one_that_was_only_wanted_is_not() {
         interval: Duration::from_secs(1),
         delivery: delivery::Settings { server: None, ca: None, spool_dir: PathBuf::new(), spool_bytes: 0 },
         patience: Duration::ZERO,
-        quiet: true,
+        marks: None,
+        report: report::Settings::default(),
     };
     let hello = hello(&settings, "s".to_owned(), &meter, 9);
     assert_eq!(hello.resources, Some(asked));

@@ -153,6 +153,7 @@ pub(crate) mod tests {
             source: Source::CgroupV2,
             resources: Resources::default(),
             started_unix_ms: 1_700_000_000_000,
+            origin: None,
             wall: Millis(60_000),
             cpu: CpuMicros(120_000_000),
             cpu_peak: Cores(4.0),
@@ -167,6 +168,14 @@ pub(crate) mod tests {
             exit: Some(Exit::Code(0)),
             cause: None,
             censored: false,
+            oom_origin: None,
+            oom_group_kill: None,
+            memory_stall: None,
+            refaults: None,
+            throttled: None,
+            starved: None,
+            starved_at_end: None,
+            phases: Vec::new(),
         }
     }
 

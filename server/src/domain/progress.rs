@@ -1,6 +1,6 @@
 //! What is known of an attempt while its samples arrive. A bounded amount, however long it runs.
 
-use super::{Bytes, Cores, CpuMicros, Fault, Millis, Sample};
+use super::{Bytes, Cores, CpuMicros, Fault, Millis, Sample, starvation::Starvation};
 
 /// CPU use is judged over at least this time; over less, one tick of the kernel's accounting looks like many cores.
 const CPU_WINDOW: Millis = Millis(500);
@@ -16,6 +16,8 @@ pub struct Progress {
     pub need_peak: Bytes,
     /// Highest CPU use over [`CPU_WINDOW`] or more.
     pub cpu_peak: Cores,
+    /// How long it starves now.
+    pub starvation: Starvation,
     /// Need times milliseconds, by the trapezoidal rule.
     need_time: f64,
     /// Where the CPU window began.
@@ -36,7 +38,8 @@ impl Progress {
             need = f64::midpoint(need, last.need.as_f64());
         }
         self.need_time += need * span.as_f64();
-        self.need_peak = self.need_peak.max(sample.need);
+        self.need_peak = self.need_peak.max(sample.need_peak());
+        self.starvation.add(sample.starved, sample.elapsed, self.last.is_none());
         let (from, used) = self.window;
         let width = sample.elapsed.saturating_sub(from);
         if width >= CPU_WINDOW {
@@ -76,6 +79,14 @@ mod tests {
         assert_eq!(progress.need_peak, Bytes(300));
         assert_eq!(progress.need_mean(), Bytes(167));
         assert!((progress.cpu_peak.0 - 2.0).abs() < 1e-9, "{:?}", progress.cpu_peak);
+    }
+
+    #[test]
+    fn the_peak_is_the_highest_of_a_row_and_not_its_mean() {
+        let mut progress = Progress::default();
+        progress.add(&Sample { need_max: Some(Bytes(700)), ..sample(1000, 300, 0) }).unwrap();
+        progress.add(&sample(2000, 300, 0)).unwrap();
+        assert_eq!((progress.need_peak, progress.need_mean()), (Bytes(700), Bytes(300)));
     }
 
     #[test]

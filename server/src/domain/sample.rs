@@ -1,15 +1,16 @@
-//! One reading of one attempt.
+//! What was read of one attempt since the sample before.
 
-use super::{Bytes, CpuMicros, Fault, Millis};
+use super::{Bytes, CpuMicros, Fault, Micros, Millis};
 
-/// One reading of one attempt. Time and counters never go back within an attempt.
+/// One reading of one attempt, or a row of several. Time and counters never go back within an attempt; counters are as they
+/// were at `elapsed`. A counter that is `None` was not read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Since the attempt started, on a clock that never goes back.
     pub elapsed: Millis,
-    /// Charged now, page cache included.
+    /// Charged, page cache included; the mean of the row.
     pub memory: Bytes,
-    /// Not reclaimable now: anonymous + shared + kernel.
+    /// Not reclaimable: anonymous + shared + kernel; the mean of the row.
     pub need: Bytes,
     /// High-water mark of `memory`.
     pub memory_peak: Option<Bytes>,
@@ -19,9 +20,41 @@ pub struct Sample {
     pub oom_kill: Option<u64>,
     /// Charges that failed without reclaim since the start.
     pub reclaim_failures: Option<u64>,
+    /// Highest need of the row, at least `need`; `None` if the row is one reading.
+    pub need_max: Option<Bytes>,
+    /// Time in which every task stood still for memory since the start (PSI memory `full`).
+    pub memory_stall: Option<Micros>,
+    /// Pages that were dropped and then wanted again since the start.
+    pub refaults: Option<u64>,
+    /// Time for which a CPU limit held the build back since the start.
+    pub throttled: Option<Micros>,
+    /// Time in which the build was starved since the start: at its memory limit, and busy with reclaiming.
+    pub starved: Option<Millis>,
 }
 
 impl Sample {
+    /// Highest need of the row.
+    pub fn need_peak(&self) -> Bytes {
+        self.need_max.unwrap_or_default().max(self.need)
+    }
+
+    /// Checks that its numbers agree with each other.
+    ///
+    /// # Errors
+    /// Names the field that does not.
+    pub fn check(&self) -> Result<(), Fault> {
+        match self.need_max {
+            Some(max) if max < self.need => {
+                let description = format!(
+                    "is {}, below need_bytes, which is {}; send the highest need of the row, or nothing for a single reading",
+                    max.0, self.need.0
+                );
+                Err(Fault::new("need_max_bytes", description))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that this sample may follow `previous`.
     ///
     /// # Errors
@@ -44,6 +77,10 @@ impl Sample {
             ("memory_peak_bytes", self.memory_peak.map(|b| b.0), previous.memory_peak.map(|b| b.0)),
             ("oom_kill", self.oom_kill, previous.oom_kill),
             ("reclaim_failures", self.reclaim_failures, previous.reclaim_failures),
+            ("memory_stall_usec", self.memory_stall.map(|t| t.0), previous.memory_stall.map(|t| t.0)),
+            ("refaults", self.refaults, previous.refaults),
+            ("throttled_usec", self.throttled.map(|t| t.0), previous.throttled.map(|t| t.0)),
+            ("starved_ms", self.starved.map(|t| t.0), previous.starved.map(|t| t.0)),
         ];
         for (field, now, before) in counters {
             if let (Some(now), Some(before)) = (now, before)
@@ -62,13 +99,26 @@ mod tests {
 
     #[test]
     fn time_and_counters_never_go_back() {
-        let first = Sample { elapsed: Millis(10), cpu: CpuMicros(5), oom_kill: Some(1), ..Sample::default() };
+        let first = Sample {
+            elapsed: Millis(10),
+            cpu: CpuMicros(5),
+            oom_kill: Some(1),
+            memory_stall: Some(Micros(1)),
+            refaults: Some(1),
+            throttled: Some(Micros(1)),
+            starved: Some(Millis(1)),
+            ..Sample::default()
+        };
         let next = Sample { elapsed: Millis(11), ..first };
         assert_eq!(next.check_follows(&first), Ok(()));
         let faults = [
             (Sample { elapsed: Millis(10), ..next }, "elapsed_ms"),
             (Sample { cpu: CpuMicros(4), ..next }, "cpu_usec"),
             (Sample { oom_kill: Some(0), ..next }, "oom_kill"),
+            (Sample { memory_stall: Some(Micros(0)), ..next }, "memory_stall_usec"),
+            (Sample { refaults: Some(0), ..next }, "refaults"),
+            (Sample { throttled: Some(Micros(0)), ..next }, "throttled_usec"),
+            (Sample { starved: Some(Millis(0)), ..next }, "starved_ms"),
         ];
         for (sample, field) in faults {
             assert_eq!(sample.check_follows(&first).unwrap_err().field, field);
@@ -79,5 +129,14 @@ mod tests {
             Ok(()),
             "a counter that is absent is not one that went back"
         );
+    }
+
+    #[test]
+    fn the_highest_need_of_a_row_is_not_below_its_mean() {
+        let row = |max| Sample { need: Bytes(5), need_max: max, ..Sample::default() };
+        assert_eq!(row(Some(Bytes(4))).check().unwrap_err().field, "need_max_bytes");
+        for (max, peak) in [(None, 5), (Some(Bytes(5)), 5), (Some(Bytes(9)), 9)] {
+            assert_eq!((row(max).check(), row(max).need_peak()), (Ok(()), Bytes(peak)));
+        }
     }
 }

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attempt, AttemptId, Bytes, Cores, CpuMicros, Key, Millis, Progress, Resources, Source};
+use super::{
+    Attempt, AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Key, Micros, Millis, OomOrigin, Outcome, Phase,
+    Progress, Resources, SessionId, Source,
+};
 
 /// What is kept of an ended attempt for ever.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,8 +23,11 @@ pub struct Summary {
     pub source: Source,
     /// What was asked for and was in force.
     pub resources: Resources,
-    /// Start by the agent's clock, milliseconds since 1970.
+    /// Start, milliseconds since 1970: by the agent's clock, or the server's estimate if that clock is wrong.
     pub started_unix_ms: u64,
+    /// Who delivered it; `None` in records that do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
     /// Time from start to end.
     pub wall: Millis,
     /// CPU time used.
@@ -56,6 +62,47 @@ pub struct Summary {
     /// The need is a lower bound: killed or starved at a limit.
     #[serde(default)]
     pub censored: bool,
+    /// Whose limit killed; `None` if nothing was killed, or the counters do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom_origin: Option<OomOrigin>,
+    /// Groups killed as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom_group_kill: Option<u64>,
+    /// Time in which every task stood still for memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_stall: Option<Micros>,
+    /// Pages dropped and then wanted again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refaults: Option<u64>,
+    /// Time for which a CPU limit held the build back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<Micros>,
+    /// Time in which it was starved; `None` if the agent does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starved: Option<Millis>,
+    /// Part of `starved` that lies just before the end, nearly without a break.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starved_at_end: Option<Millis>,
+    /// The parts of the build that its output names, in order, not overlapping.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
+}
+
+/// Which run of which agent delivered an attempt, in the words of its opening: the same for a second delivery of the same
+/// run, and different for another run under the same id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The agent.
+    pub session: SessionId,
+    /// Start as the agent said it, milliseconds since 1970.
+    pub started_unix_ms: u64,
+}
+
+impl Origin {
+    /// Where `attempt` comes from.
+    pub fn of(attempt: &Attempt) -> Self {
+        Self { session: attempt.session.clone(), started_unix_ms: attempt.started_unix_ms }
+    }
 }
 
 /// Counters that the agent read after the end.
@@ -71,87 +118,18 @@ pub struct Totals {
     pub reclaim_failures: Option<u64>,
     /// Highest need ever read.
     pub need_peak: Option<Bytes>,
-}
-
-/// How the command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Exit {
-    /// It returned this code.
-    Code(i32),
-    /// This signal ended it.
-    Signal(i32),
-}
-
-/// Result of an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// Exit code 0.
-    Succeeded,
-    /// Anything else that somebody saw.
-    Failed,
-    /// Nobody saw the end.
-    Lost,
-}
-
-/// Why an attempt failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// The kernel killed a process of the build at a memory limit.
-    Oom,
-    /// It ran at its memory limit and reclaimed instead of building.
-    Starved,
-    /// Its time was over.
-    Timeout,
-    /// It would fail again in the same way.
-    Deterministic,
-    /// Trouble outside the build.
-    Infra,
-    /// The node or the place was taken away.
-    Preempted,
-    /// A disk was full.
-    DiskFull,
-    /// Ended on purpose.
-    Canceled,
-    /// Nothing known explains it.
-    Unknown,
-}
-
-impl Cause {
-    /// All causes.
-    pub const ALL: [Self; 9] = [
-        Self::Oom,
-        Self::Starved,
-        Self::Timeout,
-        Self::Deterministic,
-        Self::Infra,
-        Self::Preempted,
-        Self::DiskFull,
-        Self::Canceled,
-        Self::Unknown,
-    ];
-
-    /// The word for people, metrics and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Oom => "oom",
-            Self::Starved => "starved",
-            Self::Timeout => "timeout",
-            Self::Deterministic => "deterministic",
-            Self::Infra => "infra",
-            Self::Preempted => "preempted",
-            Self::DiskFull => "disk_full",
-            Self::Canceled => "canceled",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    /// The memory seen is less than what the build needs.
-    pub fn is_memory(self) -> bool {
-        matches!(self, Self::Oom | Self::Starved)
-    }
+    /// Whose limit killed, if anything was killed.
+    pub oom_origin: Option<OomOrigin>,
+    /// Groups killed as a whole.
+    pub oom_group_kill: Option<u64>,
+    /// Time in which every task stood still for memory.
+    pub memory_stall: Option<Micros>,
+    /// Pages dropped and then wanted again.
+    pub refaults: Option<u64>,
+    /// Time for which a CPU limit held the build back.
+    pub throttled: Option<Micros>,
+    /// Time in which it was starved.
+    pub starved: Option<Millis>,
 }
 
 impl Summary {
@@ -168,6 +146,8 @@ impl Summary {
         let last = progress.last.unwrap_or_default();
         let need_peak = progress.need_peak.max(totals.need_peak.unwrap_or_default());
         let kernel_peak = last.memory_peak.max(totals.memory_peak).unwrap_or_default();
+        let oom_kill = last.oom_kill.max(totals.oom_kill);
+        let starved = last.starved.max(totals.starved);
         Self {
             attempt: attempt.id.clone(),
             key: attempt.key.clone(),
@@ -176,6 +156,7 @@ impl Summary {
             source: attempt.source,
             resources: attempt.resources,
             started_unix_ms: attempt.started_unix_ms,
+            origin: Some(Origin::of(attempt)),
             wall,
             cpu: last.cpu.max(totals.cpu),
             cpu_peak: progress.cpu_peak,
@@ -184,7 +165,7 @@ impl Summary {
             need_peak,
             need_mean: progress.need_mean(),
             memory_peak: kernel_peak.max(need_peak),
-            oom_kill: last.oom_kill.max(totals.oom_kill),
+            oom_kill,
             reclaim_failures: last.reclaim_failures.max(totals.reclaim_failures),
             outcome: match exit {
                 Some(Exit::Code(0)) => Outcome::Succeeded,
@@ -194,10 +175,47 @@ impl Summary {
             exit,
             cause: None,
             censored: false,
+            oom_origin: totals.oom_origin.filter(|_| oom_kill.is_some_and(|kills| kills > 0)),
+            oom_group_kill: totals.oom_group_kill,
+            memory_stall: last.memory_stall.max(totals.memory_stall),
+            refaults: last.refaults.max(totals.refaults),
+            throttled: last.throttled.max(totals.throttled),
+            starved,
+            starved_at_end: starved.map(|counter| progress.starvation.at_end(counter, wall)),
+            phases: Vec::new(),
         }
     }
 
-    /// End by the agent's clock, milliseconds since 1970.
+    /// The same summary with its phases. A need read in one of them was read in the attempt.
+    #[must_use]
+    pub fn with_phases(mut self, phases: Vec<Phase>) -> Self {
+        let highest = phases.iter().map(|phase| phase.need_peak).max().unwrap_or_default();
+        self.need_peak = self.need_peak.max(highest);
+        self.memory_peak = self.memory_peak.max(self.need_peak);
+        self.phases = phases;
+        self
+    }
+
+    /// The phase in which the need was highest; the first of several.
+    pub fn peak_phase(&self) -> Option<&Phase> {
+        // of equal ones `max_by_key` takes the last
+        self.phases.iter().rev().max_by_key(|phase| phase.need_peak)
+    }
+
+    /// The kernel killed because the whole machine had no memory left, not because of a limit.
+    pub fn was_killed_by_host(&self) -> bool {
+        self.oom_origin == Some(OomOrigin::Host)
+    }
+
+    /// Whether `attempt` is the run that this is the summary of, announced once more.
+    pub fn is_of(&self, attempt: &Attempt) -> bool {
+        match &self.origin {
+            Some(origin) => *origin == Origin::of(attempt),
+            None => self.started_unix_ms == attempt.started_unix_ms,
+        }
+    }
+
+    /// End by the same clock as the start, milliseconds since 1970.
     pub fn ended_unix_ms(&self) -> u64 {
         self.started_unix_ms.saturating_add(self.wall.0)
     }
@@ -211,7 +229,7 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Sample, SessionId};
+    use crate::domain::Sample;
 
     fn attempt() -> Attempt {
         Attempt {
@@ -238,6 +256,41 @@ mod tests {
             (Some(1), Bytes(30), Bytes(30))
         );
         assert_eq!((summary.outcome, summary.ended_unix_ms()), (Outcome::Failed, 1900));
+    }
+
+    #[test]
+    fn what_killed_is_told_only_beside_a_kill() {
+        let of = |oom_kill| {
+            let totals = Totals { oom_kill, oom_origin: Some(OomOrigin::Host), ..Totals::default() };
+            Summary::of(&attempt(), &Progress::default(), &totals, Millis(1), None).oom_origin
+        };
+        assert_eq!((of(Some(1)), of(Some(0)), of(None)), (Some(OomOrigin::Host), None, None));
+    }
+
+    #[test]
+    fn phases_name_the_peak_and_lift_it() {
+        let phase =
+            |name: &str, need| Phase { name: name.into(), need_peak: Bytes(need), ..Phase::default() };
+        let totals = Totals { need_peak: Some(Bytes(30)), ..Totals::default() };
+        let plain = Summary::of(&attempt(), &Progress::default(), &totals, Millis(900), None);
+        assert_eq!(plain.peak_phase(), None);
+        let summary = plain.with_phases(vec![phase("a", 20), phase("b", 40), phase("c", 40)]);
+        assert_eq!((summary.need_peak, summary.memory_peak), (Bytes(40), Bytes(40)));
+        assert_eq!(summary.peak_phase().map(|phase| phase.name.as_str()), Some("b"));
+    }
+
+    #[test]
+    fn a_summary_of_the_first_release_still_reads() {
+        let old = r#"{"attempt":"a","key":{"package":"zlib"},"number":1,"source":"cgroup_v1","resources":{},
+            "started_unix_ms":1000,"wall":900,"cpu":5,"cpu_peak":1.5,"samples":2,"need_peak":30,"need_mean":20,
+            "memory_peak":40,"oom_kill":1,"outcome":"failed","exit":{"code":2},"cause":"oom","censored":true}"#;
+        let summary: Summary = serde_json::from_str(old).unwrap();
+        assert_eq!((summary.oom_origin, summary.starved, summary.phases.len()), (None, None, 0));
+        let again = serde_json::to_string(&summary).unwrap();
+        assert!(
+            !again.contains("phases") && !again.contains("starved"),
+            "what is not known takes no room: {again}"
+        );
     }
 
     #[test]

@@ -45,6 +45,10 @@ unit! {
     /// Microseconds of CPU time.
     CpuMicros
 }
+unit! {
+    /// Microseconds of time that a build lost; not of CPU time.
+    Micros
+}
 
 /// Processor cores, with fractions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -106,6 +110,12 @@ impl fmt::Display for Millis {
             60..3600 => write!(f, "{} min {} s", seconds / 60, seconds % 60),
             _ => write!(f, "{} h {} min", seconds / 3600, seconds / 60 % 60),
         }
+    }
+}
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Millis(self.0 / 1000).fmt(f)
     }
 }
 

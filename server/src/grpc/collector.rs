@@ -10,55 +10,74 @@ use plimsoll_proto::{
         server_message::Message as Answer,
     },
 };
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{convert, status};
+use super::{
+    convert,
+    outbound::{Answers, Outbound, outbound},
+    status,
+};
 use crate::{
     domain::{AttemptId, Fault},
     ingest::{Ingest, Refusal, StreamHandle},
     metrics::Metrics,
 };
 
-/// Answers that may wait for a slow client before its stream is not read any further.
-const ANSWERS: usize = 16;
-
 /// When agents should come back after a stop: long enough for a restart, short against their spools.
 const RECONNECT_AFTER: Duration = Duration::from_secs(2);
+
+/// Streams at once. Each may hold a message or two, 256 KiB each at worst.
+const STREAMS: usize = 20_000;
 
 /// The service `plimsoll.v1.Collector`.
 #[derive(Debug)]
 pub(super) struct CollectorService {
-    pub(super) ingest: Ingest,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) tasks: TaskTracker,
-    pub(super) stopping: CancellationToken,
+    ingest: Ingest,
+    metrics: Arc<Metrics>,
+    tasks: TaskTracker,
+    stopping: CancellationToken,
+    places: Arc<Semaphore>,
+}
+
+impl CollectorService {
+    /// A service whose streams run as `tasks` until `stopping`.
+    pub(super) fn new(
+        ingest: Ingest,
+        metrics: Arc<Metrics>,
+        tasks: TaskTracker,
+        stopping: CancellationToken,
+    ) -> Self {
+        Self { ingest, metrics, tasks, stopping, places: Arc::new(Semaphore::new(STREAMS)) }
+    }
 }
 
 #[tonic::async_trait]
 impl Collector for CollectorService {
-    type StreamStream = ReceiverStream<Result<pb::ServerMessage, Status>>;
+    type StreamStream = Answers<pb::ServerMessage>;
 
     async fn stream(
         &self,
         request: Request<Streaming<pb::AgentMessage>>,
     ) -> Result<Response<Self::StreamStream>, Status> {
-        let (answers, receiver) = mpsc::channel(ANSWERS);
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        let place = place.map_err(|_full| status::of_crowd("streams of agents", STREAMS))?;
+        let (outbound, answers) = outbound();
         let stream = AgentStream {
             ingest: self.ingest.clone(),
             handle: StreamHandle::new(),
             attempts: HashSet::new(),
-            answers,
+            outbound,
         };
         let (metrics, stopping) = (Arc::clone(&self.metrics), self.stopping.clone());
         self.tasks.spawn(async move {
             metrics.streams.inc();
             stream.serve(request.into_inner(), stopping).await;
             metrics.streams.dec();
+            drop(place);
         });
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        Ok(Response::new(answers))
     }
 }
 
@@ -67,7 +86,15 @@ struct AgentStream {
     ingest: Ingest,
     handle: StreamHandle,
     attempts: HashSet<AttemptId>,
-    answers: mpsc::Sender<Result<pb::ServerMessage, Status>>,
+    outbound: Outbound<pb::ServerMessage>,
+}
+
+/// What ends a stream, other than an error.
+enum End {
+    /// The client has said everything.
+    Client,
+    /// The server is about to stop.
+    Stopping,
 }
 
 impl AgentStream {
@@ -75,9 +102,10 @@ impl AgentStream {
         let end = self.exchange(&mut inbound, &stopping).await;
         // whatever ended the stream, the attempts are free for the next one
         self.ingest.leave(self.handle.clone(), self.attempts).await;
-        if let Err(status) = end {
-            // a client that is gone needs no status
-            let _gone = self.answers.send(Err(status)).await;
+        match end {
+            Ok(End::Client) => {}
+            Ok(End::Stopping) => self.outbound.end(Some(goodbye()), status::of_refusal(&Refusal::Stopping)),
+            Err(status) => self.outbound.end(None, status),
         }
     }
 
@@ -85,18 +113,23 @@ impl AgentStream {
         &mut self,
         inbound: &mut Streaming<pb::AgentMessage>,
         stopping: &CancellationToken,
-    ) -> Result<(), Status> {
+    ) -> Result<End, Status> {
         loop {
             let message = tokio::select! {
                 biased;
-                () = stopping.cancelled() => return self.say_goodbye().await,
+                () = stopping.cancelled() => return Ok(End::Stopping),
                 () = self.handle.replaced.cancelled() => return Err(self.replaced()),
                 message = inbound.message() => message?,
             };
-            let Some(message) = message else { return Ok(()) };
+            let Some(message) = message else { return Ok(End::Client) };
             let answer = self.take(message).await.map_err(|refusal| status::of_refusal(&refusal))?;
-            if self.answers.send(Ok(pb::ServerMessage { message: Some(answer) })).await.is_err() {
-                return Ok(());
+            let answer = pb::ServerMessage { message: Some(answer) };
+            tokio::select! {
+                biased;
+                sent = self.outbound.send(answer) => sent?,
+                // the answer is lost and its numbers are on disk: the next Welcome names them
+                () = stopping.cancelled() => return Ok(End::Stopping),
+                () = self.handle.replaced.cancelled() => return Err(self.replaced()),
             }
         }
     }
@@ -144,14 +177,12 @@ impl AgentStream {
             |id| status::of_refusal(&Refusal::Replaced(id)),
         )
     }
+}
 
-    async fn say_goodbye(&self) -> Result<(), Status> {
-        let advice = pb::Advice {
-            reconnect_after_ms: u64::try_from(RECONNECT_AFTER.as_millis()).ok(),
-            text: "the server is stopping; everything acknowledged is on disk".to_owned(),
-        };
-        // a client that is gone needs no advice
-        let _gone = self.answers.send(Ok(pb::ServerMessage { message: Some(Answer::Advice(advice)) })).await;
-        Err(status::of_refusal(&Refusal::Stopping))
-    }
+fn goodbye() -> pb::ServerMessage {
+    let advice = pb::Advice {
+        reconnect_after_ms: u64::try_from(RECONNECT_AFTER.as_millis()).ok(),
+        text: "the server is stopping; everything acknowledged is on disk".to_owned(),
+    };
+    pb::ServerMessage { message: Some(Answer::Advice(advice)) }
 }

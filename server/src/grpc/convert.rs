@@ -6,8 +6,8 @@ use plimsoll_proto::{limits, v1 as pb};
 
 use crate::{
     domain::{
-        Attempt, AttemptId, Bytes, Cores, CpuMicros, Exit, Fault, Hints, Key, Millis, Resources, Sample,
-        SessionId, Source, Totals,
+        Attempt, AttemptId, Bytes, Cores, CpuMicros, Exit, Fault, Hints, Key, Micros, Millis, OomOrigin,
+        Phase, Resources, Sample, SessionId, Source, Totals,
     },
     ingest::{Append, Finish, Question},
 };
@@ -34,6 +34,16 @@ fn at_most(field: &str, value: u64, limit: u64) -> Checked<u64> {
     } else {
         Ok(value)
     }
+}
+
+/// An enum of the wire. A number without a meaning here is a fault, and not the same as not said.
+pub(super) fn known<E: TryFrom<i32>>(field: &str, number: i32) -> Checked<E> {
+    E::try_from(number).map_err(|_unknown| {
+        Fault::new(
+            field,
+            format!("is {number}, which this server does not know; leave it out, or update the server"),
+        )
+    })
 }
 
 fn memory(field: &str, value: u64) -> Checked<Bytes> {
@@ -129,14 +139,14 @@ pub(super) fn hello(wire: pb::Hello) -> Checked<Attempt> {
         "" => None,
         id => Some(attempt_id("hello.retries", id)?),
     };
-    // a start that lies far from any real date would put the attempt outside every report
+    // a clock that is merely wrong is put right where it matters; this is not a date at all
     let started_unix_ms = at_most("hello.started_unix_ms", wire.started_unix_ms, MAX_UNIX_MS)?;
     Ok(Attempt {
         id,
         session,
         number: wire.number.max(1),
         retries,
-        source: match wire.source() {
+        source: match known("hello.source", wire.source)? {
             pb::Source::Unspecified => Source::Unspecified,
             pb::Source::CgroupV2 => Source::CgroupV2,
             pb::Source::CgroupV1 => Source::CgroupV1,
@@ -180,15 +190,36 @@ pub(super) fn batch(wire: pb::Batch) -> Checked<Append> {
 }
 
 fn sample(wire: &pb::Sample) -> Checked<Sample> {
-    Ok(Sample {
-        elapsed: Millis(at_most("elapsed_ms", wire.elapsed_ms, limits::ELAPSED_MS)?),
+    let sample = Sample {
+        elapsed: elapsed("elapsed_ms", wire.elapsed_ms)?,
         memory: memory("memory_bytes", wire.memory_bytes)?,
         need: memory("need_bytes", wire.need_bytes)?,
         memory_peak: wire.memory_peak_bytes.map(|v| memory("memory_peak_bytes", v)).transpose()?,
         cpu: cpu("cpu_usec", wire.cpu_usec)?,
         oom_kill: wire.oom_kill,
         reclaim_failures: wire.reclaim_failures,
-    })
+        need_max: wire.need_max_bytes.map(|v| memory("need_max_bytes", v)).transpose()?,
+        memory_stall: wire.memory_stall_usec.map(|v| stall("memory_stall_usec", v)).transpose()?,
+        refaults: wire.refaults,
+        throttled: wire.throttled_usec.map(|v| throttled("throttled_usec", v)).transpose()?,
+        starved: wire.starved_ms.map(|v| elapsed("starved_ms", v)).transpose()?,
+    };
+    sample.check()?;
+    Ok(sample)
+}
+
+/// Time within the longest attempt.
+fn elapsed(field: &str, value: u64) -> Checked<Millis> {
+    at_most(field, value, limits::ELAPSED_MS).map(Millis)
+}
+
+fn stall(field: &str, value: u64) -> Checked<Micros> {
+    at_most(field, value, limits::ELAPSED_MS * 1000).map(Micros)
+}
+
+/// The kernel adds throttled time up over all processors.
+fn throttled(field: &str, value: u64) -> Checked<Micros> {
+    cpu(field, value).map(|time| Micros(time.0))
 }
 
 /// CPU time that fits into the longest attempt on the largest machine.
@@ -198,27 +229,56 @@ fn cpu(field: &str, value: u64) -> Checked<CpuMicros> {
 
 /// The end of an attempt.
 pub(super) fn finish(wire: &pb::Finish) -> Checked<Finish> {
-    let totals = wire.totals.unwrap_or_default();
-    let bytes = |name: &str, value: Option<u64>| {
-        value.map(|v| memory(&format!("finish.totals.{name}"), v)).transpose()
-    };
     if wire.lost > wire.last_sequence {
         return Err(Fault::new("finish.lost", "is larger than finish.last_sequence"));
     }
+    let wall = elapsed("finish.wall_ms", wire.wall_ms)?;
     Ok(Finish {
         attempt: attempt_id("finish.attempt", &wire.attempt)?,
         last_sequence: at_most("finish.last_sequence", wire.last_sequence, limits::ATTEMPT_SAMPLES)?,
         lost: wire.lost,
-        wall: Millis(at_most("finish.wall_ms", wire.wall_ms, limits::ELAPSED_MS)?),
+        wall,
         exit: exit(wire.exit).map_err(|fault| fault.within("finish"))?,
-        totals: Totals {
-            cpu: cpu("finish.totals.cpu_usec", totals.cpu_usec)?,
-            memory_peak: bytes("memory_peak_bytes", totals.memory_peak_bytes)?,
-            oom_kill: totals.oom_kill,
-            reclaim_failures: totals.reclaim_failures,
-            need_peak: bytes("need_peak_bytes", totals.need_peak_bytes)?,
-        },
+        totals: totals(&wire.totals.unwrap_or_default()).map_err(|fault| fault.within("finish.totals"))?,
+        phases: phases(&wire.phases, wall).map_err(|fault| fault.within("finish"))?,
     })
+}
+
+fn totals(wire: &pb::Totals) -> Checked<Totals> {
+    Ok(Totals {
+        cpu: cpu("cpu_usec", wire.cpu_usec)?,
+        memory_peak: wire.memory_peak_bytes.map(|v| memory("memory_peak_bytes", v)).transpose()?,
+        oom_kill: wire.oom_kill,
+        reclaim_failures: wire.reclaim_failures,
+        need_peak: wire.need_peak_bytes.map(|v| memory("need_peak_bytes", v)).transpose()?,
+        oom_origin: match wire.oom_origin() {
+            pb::OomOrigin::Unspecified => None,
+            pb::OomOrigin::OwnLimit => Some(OomOrigin::OwnLimit),
+            pb::OomOrigin::LimitAbove => Some(OomOrigin::LimitAbove),
+            pb::OomOrigin::Host => Some(OomOrigin::Host),
+        },
+        oom_group_kill: wire.oom_group_kill,
+        memory_stall: wire.memory_stall_usec.map(|v| stall("memory_stall_usec", v)).transpose()?,
+        refaults: wire.refaults,
+        throttled: wire.throttled_usec.map(|v| throttled("throttled_usec", v)).transpose()?,
+        starved: wire.starved_ms.map(|v| elapsed("starved_ms", v)).transpose()?,
+    })
+}
+
+fn phases(wire: &[pb::Phase], wall: Millis) -> Checked<Vec<Phase>> {
+    let mut phases = Vec::with_capacity(wire.len().min(limits::PHASES));
+    for (index, wire) in wire.iter().enumerate() {
+        let place = |fault: Fault| fault.within(&format!("phases[{index}]"));
+        phases.push(Phase {
+            name: wire.name.clone(),
+            started: elapsed("started_ms", wire.started_ms).map_err(place)?,
+            wall: elapsed("wall_ms", wire.wall_ms).map_err(place)?,
+            need_peak: memory("need_peak_bytes", wire.need_peak_bytes).map_err(place)?,
+            cpu: cpu("cpu_usec", wire.cpu_usec).map_err(place)?,
+        });
+    }
+    Phase::check_all(&phases, wall)?;
+    Ok(phases)
 }
 
 fn exit(wire: Option<pb::Exit>) -> Checked<Option<Exit>> {
@@ -305,6 +365,69 @@ mod tests {
         for (wire, field) in cases {
             assert_eq!(batch(wire).unwrap_err().field, field);
         }
+    }
+
+    #[test]
+    fn what_is_absurd_in_a_row_is_named() {
+        let row = pb::Sample { elapsed_ms: 1, need_bytes: 5, ..pb::Sample::default() };
+        let cases = [
+            (pb::Sample { need_max_bytes: Some(4), ..row }, "need_max_bytes"),
+            (pb::Sample { need_max_bytes: Some(u64::MAX), ..row }, "need_max_bytes"),
+            (pb::Sample { memory_stall_usec: Some(u64::MAX), ..row }, "memory_stall_usec"),
+            (pb::Sample { throttled_usec: Some(u64::MAX), ..row }, "throttled_usec"),
+            (pb::Sample { starved_ms: Some(u64::MAX), ..row }, "starved_ms"),
+        ];
+        for (wire, field) in cases {
+            assert_eq!(sample(&wire).unwrap_err().field, field);
+        }
+        let full = pb::Sample {
+            need_max_bytes: Some(5),
+            memory_stall_usec: Some(1),
+            refaults: Some(2),
+            throttled_usec: Some(3),
+            starved_ms: Some(4),
+            ..row
+        };
+        assert_eq!(crate::grpc::reply::sample(&sample(&full).unwrap()), full, "nothing of it is lost");
+    }
+
+    #[test]
+    fn an_end_with_a_bad_phase_or_total_names_it() {
+        let phase =
+            |name: &str, started_ms| pb::Phase { name: name.into(), started_ms, ..pb::Phase::default() };
+        let ended = |phases| pb::Finish { attempt: "a".into(), wall_ms: 10, phases, ..pb::Finish::default() };
+        let starved = pb::Totals { starved_ms: Some(u64::MAX), ..pb::Totals::default() };
+        let cases = [
+            (ended(vec![phase("", 0)]), "finish.phases[0].name"),
+            (ended(vec![phase("a", 0), phase("b", 11)]), "finish.phases[1].wall_ms"),
+            (ended(vec![phase("a", u64::MAX)]), "finish.phases[0].started_ms"),
+            (
+                ended(vec![pb::Phase { need_peak_bytes: u64::MAX, ..phase("a", 0) }]),
+                "finish.phases[0].need_peak_bytes",
+            ),
+            (ended(vec![phase("a", 0); 65]), "finish.phases"),
+            (pb::Finish { totals: Some(starved), ..ended(vec![]) }, "finish.totals.starved_ms"),
+        ];
+        for (wire, field) in cases {
+            assert_eq!(finish(&wire).unwrap_err().field, field);
+        }
+        // an origin that a newer agent knows is one that this server does not
+        let totals = Some(pb::Totals { oom_origin: 99, oom_kill: Some(1), ..pb::Totals::default() });
+        let finish = finish(&pb::Finish { totals, ..ended(vec![phase("a", 3)]) }).unwrap();
+        assert_eq!((finish.totals.oom_origin, finish.phases.len()), (None, 1));
+    }
+
+    #[test]
+    fn a_source_that_this_server_does_not_know_is_named() {
+        let wire = |source| pb::Hello {
+            attempt: "a".into(),
+            session: "s".into(),
+            key: Some(named("zlib")),
+            source,
+            ..pb::Hello::default()
+        };
+        assert_eq!(hello(wire(99)).unwrap_err().field, "hello.source");
+        assert_eq!(hello(wire(0)).unwrap().source, Source::Unspecified);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The gRPC listener: the services of `plimsoll.v1`, `grpc.health.v1` and reflection. Handlers convert, call, convert.
 
+mod calls;
 mod collector;
 mod convert;
+mod outbound;
 mod predictor;
 mod reply;
 mod stats;
@@ -9,6 +11,7 @@ mod status;
 
 use std::{sync::Arc, time::Duration};
 
+pub(crate) use calls::Calls;
 use collector::CollectorService;
 use plimsoll_proto::{
     DESCRIPTORS, limits,
@@ -19,7 +22,11 @@ use stats::StatsService;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::transport::{Server, server::TcpIncoming};
-use tonic_health::{ServingStatus, server::HealthReporter};
+use tonic_health::{
+    ServingStatus,
+    pb::health_server::HealthServer,
+    server::{HealthReporter, HealthService},
+};
 
 use crate::{ingest::Ingest, learned::Learned, metrics::Metrics, predict};
 
@@ -29,6 +36,13 @@ const KEEPALIVE: Duration = Duration::from_secs(20);
 /// Streams of one connection: a proxy may put many agents on one.
 const STREAMS_PER_CONNECTION: u32 = 1024;
 
+/// Bytes of the headers of one request. The longest header of a gRPC client is a token of a few KiB.
+const HEADER_BYTES: u32 = 16 * 1024;
+
+/// Time for a call until its answer begins. What answers from memory needs far less; a verdict waits for the disk, and a
+/// client may send its question slowly. Streams answer at once and are bounded otherwise.
+const ANSWER_WITHIN: Duration = Duration::from_mins(1);
+
 /// What the handlers call.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
@@ -36,6 +50,7 @@ pub(crate) struct Parts {
     pub(crate) learned: Learned,
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) calls: Calls,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
 }
@@ -54,31 +69,30 @@ pub(crate) async fn set_health(health: &HealthReporter, serving: bool, writable:
 ///
 /// # Errors
 /// The listener fails, or a descriptor is broken.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    parts: Parts,
-    health: tonic_health::pb::health_server::HealthServer<impl tonic_health::pb::health_server::Health>,
-) -> anyhow::Result<()> {
+pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthService) -> anyhow::Result<()> {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let Parts { ingest, learned, predict, metrics, tasks, stopping } = parts;
+    let Parts { ingest, learned, predict, metrics, calls, tasks, stopping } = parts;
     let predictor = PredictorService {
         learned: learned.clone(),
         settings: predict,
         ingest: ingest.clone(),
         metrics: Arc::clone(&metrics),
+        stopping: stopping.clone(),
     };
-    let stats =
-        StatsService { learned, ingest: ingest.clone(), tasks: tasks.clone(), stopping: stopping.clone() };
-    let collector = CollectorService { ingest, metrics, tasks, stopping: stopping.clone() };
+    let stats = StatsService::new(learned, ingest.clone(), tasks.clone(), stopping.clone());
+    let collector = CollectorService::new(ingest, metrics, tasks, stopping.clone());
     Server::builder()
+        .layer(calls)
+        .timeout(ANSWER_WITHIN)
+        .http2_max_header_list_size(Some(HEADER_BYTES))
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .max_concurrent_streams(Some(STREAMS_PER_CONNECTION))
-        .add_service(health)
+        .add_service(HealthServer::new(health))
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)
         .add_service(CollectorServer::new(collector).max_decoding_message_size(limits::MESSAGE_BYTES))

@@ -7,12 +7,13 @@ use plimsoll_proto::{
     v1::{self as pb, predict_batch_response::Result as Answer, predictor_server::Predictor},
 };
 use tokio_stream::{Stream, StreamExt as _};
+use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{convert, reply, status};
 use crate::{
     domain::{Key, Prediction},
-    ingest::Ingest,
+    ingest::{Ingest, Refusal},
     learned::Learned,
     metrics::{Kind, Metrics},
     predict,
@@ -25,6 +26,7 @@ pub(super) struct PredictorService {
     pub(super) settings: Arc<predict::Settings>,
     pub(super) ingest: Ingest,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) stopping: CancellationToken,
 }
 
 impl PredictorService {
@@ -65,7 +67,12 @@ impl Predictor for PredictorService {
         request: Request<Streaming<pb::PredictRequest>>,
     ) -> Result<Response<Self::PredictBatchStream>, Status> {
         let service = self.clone();
-        let answers = request.into_inner().map(move |asked| asked.map(|request| service.answer_one(request)));
+        // a client that never stops asking must not keep the server from stopping
+        let answers = request.into_inner().map(move |asked| match asked {
+            Ok(_) if service.stopping.is_cancelled() => Err(status::of_refusal(&Refusal::Stopping)),
+            Ok(request) => Ok(service.answer_one(request)),
+            Err(status) => Err(status),
+        });
         Ok(Response::new(Box::pin(answers)))
     }
 

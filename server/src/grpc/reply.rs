@@ -3,8 +3,8 @@
 use plimsoll_proto::v1 as pb;
 
 use crate::domain::{
-    Action, Basis, Cause, EvidenceLine, Exit, Key, Outcome, Prediction, Quantity, Resources, Rung, Sample,
-    Source, Summary, UsedAttempt, Verdict,
+    Action, Basis, Cause, EvidenceLine, Exit, Key, OomOrigin, Outcome, Phase, Prediction, Quantity,
+    Resources, Rung, Sample, Source, Summary, UsedAttempt, Verdict,
 };
 
 pub(super) fn key(key: &Key) -> pb::Key {
@@ -43,7 +43,11 @@ pub(super) fn sample(sample: &Sample) -> pb::Sample {
         cpu_usec: sample.cpu.0,
         oom_kill: sample.oom_kill,
         reclaim_failures: sample.reclaim_failures,
-        ..pb::Sample::default()
+        need_max_bytes: sample.need_max.map(|b| b.0),
+        memory_stall_usec: sample.memory_stall.map(|t| t.0),
+        refaults: sample.refaults,
+        throttled_usec: sample.throttled.map(|t| t.0),
+        starved_ms: sample.starved.map(|t| t.0),
     }
 }
 
@@ -102,7 +106,32 @@ pub(super) fn summary(summary: &Summary) -> pb::Summary {
         cause: summary.cause.map_or(pb::Cause::Unspecified, cause).into(),
         censored: summary.censored,
         cpu_peak_cores: summary.cpu_peak.0,
-        ..pb::Summary::default()
+        oom_origin: summary.oom_origin.map_or(pb::OomOrigin::Unspecified, oom_origin).into(),
+        oom_group_kill: summary.oom_group_kill,
+        memory_stall_usec: summary.memory_stall.map(|t| t.0),
+        refaults: summary.refaults,
+        throttled_usec: summary.throttled.map(|t| t.0),
+        starved_ms: summary.starved.map(|t| t.0),
+        phases: summary.phases.iter().map(phase).collect(),
+        peak_phase: summary.peak_phase().map(|phase| phase.name.clone()).unwrap_or_default(),
+    }
+}
+
+fn oom_origin(origin: OomOrigin) -> pb::OomOrigin {
+    match origin {
+        OomOrigin::OwnLimit => pb::OomOrigin::OwnLimit,
+        OomOrigin::LimitAbove => pb::OomOrigin::LimitAbove,
+        OomOrigin::Host => pb::OomOrigin::Host,
+    }
+}
+
+fn phase(phase: &Phase) -> pb::Phase {
+    pb::Phase {
+        name: phase.name.clone(),
+        started_ms: phase.started.0,
+        wall_ms: phase.wall.0,
+        need_peak_bytes: phase.need_peak.0,
+        cpu_usec: phase.cpu.0,
     }
 }
 

@@ -1,55 +1,71 @@
 //! GetStats, ListAttempts, GetAttempt and Watch: convert, call, convert.
 
+mod rows;
+mod watch;
+
 use std::sync::Arc;
 
 use plimsoll_proto::{
     limits,
     v1::{self as pb, stats_server::Stats},
 };
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use prost::Message as _;
+use rows::Rows;
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status};
 
-use super::{convert, reply, status};
+use super::{
+    convert,
+    outbound::{Answers, outbound},
+    reply, status,
+};
 use crate::{
     domain::{Fault, Outcome, Summary},
-    ingest::{Change, Ingest, Running},
+    ingest::{Ingest, Running},
     learned::Learned,
     stats::{self, Filter, GroupBy, StatsTotals},
 };
 
-/// Changes that may wait for a slow watcher before it is told to look again.
-const WATCH_ANSWERS: usize = 16;
+/// Bytes of a page's attempts; what is left of an answer is for the token and the tags.
+const PAGE_BYTES: usize = limits::ANSWER_BYTES - 64 * 1024;
 
-/// Attempts of one message to a watcher; keeps messages far below the limit.
-const WATCH_ATTEMPTS: usize = 200;
+/// Bytes around a summary in a page: its tag and its length.
+const SUMMARY_FRAME: usize = 8;
 
 /// The service `plimsoll.v1.Stats`.
 #[derive(Debug, Clone)]
 pub(super) struct StatsService {
-    pub(super) learned: Learned,
-    pub(super) ingest: Ingest,
-    pub(super) tasks: TaskTracker,
-    pub(super) stopping: CancellationToken,
+    learned: Learned,
+    ingest: Ingest,
+    tasks: TaskTracker,
+    stopping: CancellationToken,
+    watchers: Arc<Semaphore>,
+}
+
+impl StatsService {
+    /// A service whose watches run as `tasks` until `stopping`.
+    pub(super) fn new(
+        learned: Learned,
+        ingest: Ingest,
+        tasks: TaskTracker,
+        stopping: CancellationToken,
+    ) -> Self {
+        let watchers = Arc::new(Semaphore::new(watch::WATCHERS));
+        Self { learned, ingest, tasks, stopping, watchers }
+    }
 }
 
 #[tonic::async_trait]
 impl Stats for StatsService {
-    type WatchStream = ReceiverStream<Result<pb::WatchResponse, Status>>;
+    type WatchStream = Answers<pb::WatchResponse>;
 
     async fn get_stats(
         &self,
         request: Request<pb::GetStatsRequest>,
     ) -> Result<Response<pb::GetStatsResponse>, Status> {
         let request = request.into_inner();
-        let group_by = match request.group_by() {
-            pb::GroupBy::Unspecified => GroupBy::Nothing,
-            pb::GroupBy::Package => GroupBy::Package,
-            pb::GroupBy::Stack => GroupBy::Stack,
-            pb::GroupBy::Project => GroupBy::Project,
-            pb::GroupBy::Cause => GroupBy::Cause,
-        };
+        let group_by = group_by(request.group_by).map_err(|fault| status::of_fault(&fault))?;
         let filter = filter(request.filter).map_err(|fault| status::of_fault(&fault))?;
         let attempts = self.learned.newest_first();
         let report = stats::report(&attempts, &filter, group_by, request.step_ms);
@@ -80,6 +96,7 @@ impl Stats for StatsService {
         let request = request.into_inner();
         let id =
             convert::attempt_id("attempt", &request.attempt).map_err(|fault| status::of_fault(&fault))?;
+        let shown = shown_samples(request.max_samples).map_err(|fault| status::of_fault(&fault))?;
         let found = self.ingest.find(&id).await.map_err(|refusal| status::of_refusal(&refusal))?;
         let Some((summary, running)) = found else {
             return Err(Status::not_found(format!("no attempt {id} is known here")));
@@ -88,53 +105,31 @@ impl Stats for StatsService {
         if running {
             summary.outcome = pb::Outcome::Running.into();
         }
-        let mut series = Vec::new();
+        let mut answer =
+            pb::GetAttemptResponse { summary: Some(summary), ..pb::GetAttemptResponse::default() };
         if request.with_series {
-            let samples = self.ingest.series(&id).await.map_err(|error| status::of_store(&error))?;
-            series = samples.iter().map(reply::sample).collect();
+            let mut rows = Rows::new(shown);
+            let read = self.ingest.series(&id, |sample| rows.add(reply::sample(sample))).await;
+            answer.samples_total = read.map_err(|error| status::of_store(&error))?;
+            answer.downsampled = rows.downsampled();
+            answer.series = rows.into_samples();
         }
-        Ok(Response::new(pb::GetAttemptResponse { summary: Some(summary), series }))
+        Ok(Response::new(answer))
     }
 
     async fn watch(
         &self,
         _request: Request<pb::WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let (answers, receiver) = mpsc::channel(WATCH_ANSWERS);
+        let place = Arc::clone(&self.watchers).try_acquire_owned();
+        let place = place.map_err(|_full| status::of_crowd("watchers", watch::WATCHERS))?;
+        let (outbound, answers) = outbound();
         let (ingest, stopping) = (self.ingest.clone(), self.stopping.clone());
         self.tasks.spawn(async move {
-            // the end of a watch needs no handling: the client left, or the server stops
-            let _ended = stopping.run_until_cancelled(send_changes(&ingest, &answers)).await;
+            watch::serve(&ingest, outbound, &stopping).await;
+            drop(place);
         });
-        Ok(Response::new(ReceiverStream::new(receiver)))
-    }
-}
-
-type Answers = mpsc::Sender<Result<pb::WatchResponse, Status>>;
-
-/// Sends all running attempts, then each change. Ends when the watcher is gone.
-async fn send_changes(ingest: &Ingest, answers: &Answers) -> Result<(), mpsc::error::SendError<()>> {
-    let gone = |_| mpsc::error::SendError(());
-    loop {
-        let (running, mut changes) = match ingest.watch().await {
-            Ok(watched) => watched,
-            Err(refusal) => return answers.send(Err(status::of_refusal(&refusal))).await.map_err(gone),
-        };
-        let mut first: Vec<_> = running.chunks(WATCH_ATTEMPTS).map(|some| changed(some, &[])).collect();
-        if first.is_empty() {
-            first.push(pb::WatchResponse::default());
-        }
-        for message in first {
-            answers.send(Ok(message)).await.map_err(gone)?;
-        }
-        // a watcher that falls behind gets everything anew instead of a queue without bound
-        while let Ok(change) = changes.recv().await {
-            let message = match change {
-                Change::Running(running) => changed(std::slice::from_ref(&running), &[]),
-                Change::Ended(id) => changed(&[], &[id.to_string()]),
-            };
-            answers.send(Ok(message)).await.map_err(gone)?;
-        }
+        Ok(Response::new(answers))
     }
 }
 
@@ -150,15 +145,36 @@ fn changed(running: &[Running], ended: &[String]) -> pb::WatchResponse {
             need_peak_bytes: running.progress.need_peak.0,
             cpu_usec: last.cpu.0,
             memory_limit_bytes: running.attempt.resources.memory_limit.map(|limit| limit.0),
-            ..pb::Running::default()
+            starved: running.progress.starvation.now,
         }
     };
     pb::WatchResponse { running: running.iter().map(wire).collect(), ended: ended.to_vec() }
 }
 
+fn shown_samples(asked: u32) -> Result<usize, Fault> {
+    match asked {
+        0 => Ok(limits::SHOWN_SAMPLES_DEFAULT as usize),
+        asked if asked <= limits::SHOWN_SAMPLES => Ok(asked as usize),
+        asked => {
+            let description = format!("is {asked}, at most {} is allowed", limits::SHOWN_SAMPLES);
+            Err(Fault::new("max_samples", description))
+        }
+    }
+}
+
+fn group_by(wire: i32) -> Result<GroupBy, Fault> {
+    Ok(match convert::known("group_by", wire)? {
+        pb::GroupBy::Unspecified => GroupBy::Nothing,
+        pb::GroupBy::Package => GroupBy::Package,
+        pb::GroupBy::Stack => GroupBy::Stack,
+        pb::GroupBy::Project => GroupBy::Project,
+        pb::GroupBy::Cause => GroupBy::Cause,
+    })
+}
+
 fn filter(wire: Option<pb::Filter>) -> Result<Filter, Fault> {
     let wire = wire.unwrap_or_default();
-    let outcome = match wire.outcome() {
+    let outcome = match convert::known("filter.outcome", wire.outcome)? {
         pb::Outcome::Unspecified => None,
         pb::Outcome::Succeeded => Some(Outcome::Succeeded),
         pb::Outcome::Failed => Some(Outcome::Failed),
@@ -210,15 +226,20 @@ fn page(
             })?
         }
     };
-    let mut rest = attempts.iter().skip(after).filter(|summary| filter.takes(summary)).peekable();
-    let shown: Vec<_> = rest.by_ref().take(size).collect();
-    let more = rest.peek().is_some();
-    let next_page_token =
-        shown.last().filter(|_| more).map(|summary| summary.attempt.to_string()).unwrap_or_default();
-    Ok(pb::ListAttemptsResponse {
-        attempts: shown.into_iter().map(|s| reply::summary(s)).collect(),
-        next_page_token,
-    })
+    let mut answer = pb::ListAttemptsResponse::default();
+    let mut bytes = 0;
+    for summary in attempts.iter().skip(after).filter(|summary| filter.takes(summary)) {
+        let summary = reply::summary(summary);
+        bytes += summary.encoded_len() + SUMMARY_FRAME;
+        // one is always shown, so that the pages come to an end; its parts are bounded when they come in
+        let full = answer.attempts.len() >= size || bytes > PAGE_BYTES;
+        if let Some(last) = answer.attempts.last().filter(|_| full) {
+            answer.next_page_token.clone_from(&last.attempt);
+            break;
+        }
+        answer.attempts.push(summary);
+    }
+    Ok(answer)
 }
 
 fn totals(totals: &StatsTotals) -> pb::StatsTotals {
@@ -271,5 +292,38 @@ mod tests {
         assert_eq!(page(&attempts(1), bad).unwrap_err().field, "page_token");
         let bad = pb::ListAttemptsRequest { page_size: 1001, ..Default::default() };
         assert_eq!(page(&attempts(1), bad).unwrap_err().field, "page_size");
+    }
+
+    #[test]
+    fn a_page_of_long_summaries_ends_before_it_is_too_large_for_a_client() {
+        let long = |n: u32| {
+            let mut summary = summary(&n.to_string(), "zlib", "1", 10);
+            summary.key.variants = "v".repeat(limits::VARIANTS_BYTES);
+            let label = |n| (format!("{n:0>128}"), "x".repeat(limits::LABEL_BYTES));
+            summary.key.labels = (0..limits::LABELS).map(label).collect();
+            Arc::new(summary)
+        };
+        let attempts: Vec<_> = (0..1000).map(long).collect();
+        let mut request = pb::ListAttemptsRequest { page_size: 1000, ..Default::default() };
+        let (mut seen, mut pages) = (0, 0);
+        loop {
+            let answer = page(&attempts, request.clone()).unwrap();
+            assert!(answer.encoded_len() < limits::ANSWER_BYTES);
+            (seen, pages) = (seen + answer.attempts.len(), pages + 1);
+            if answer.next_page_token.is_empty() {
+                break;
+            }
+            request.page_token = answer.next_page_token;
+        }
+        assert_eq!((seen, pages > 2), (1000, true), "{pages} pages");
+    }
+
+    #[test]
+    fn words_that_this_server_does_not_know_are_named() {
+        let bad = pb::Filter { outcome: 99, ..pb::Filter::default() };
+        assert_eq!(filter(Some(bad)).unwrap_err().field, "filter.outcome");
+        assert_eq!(group_by(99).unwrap_err().field, "group_by");
+        assert_eq!(shown_samples(20_001).unwrap_err().field, "max_samples");
+        assert_eq!((shown_samples(0), shown_samples(20_000)), (Ok(2000), Ok(20_000)));
     }
 }

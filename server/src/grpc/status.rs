@@ -1,9 +1,14 @@
 //! The one mapping from what went wrong to a gRPC status, with the details of `google.rpc`.
 
+use std::time::Duration;
+
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::{domain::Fault, ingest::Refusal, store::StoreError};
+
+/// When to come back to a place where too many are.
+const CROWD_RETRY: Duration = Duration::from_secs(30);
 
 /// INVALID_ARGUMENT with the field.
 pub(super) fn of_fault(fault: &Fault) -> Status {
@@ -29,6 +34,13 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Status {
     }
 }
 
+/// RESOURCE_EXHAUSTED: as many as may be there at once are there.
+pub(super) fn of_crowd(what: &str, bound: usize) -> Status {
+    let details = ErrorDetails::with_retry_info(Some(CROWD_RETRY));
+    let text = format!("{bound} {what} are there, which is the bound; come back later");
+    Status::with_error_details(Code::ResourceExhausted, text, details)
+}
+
 /// The store cannot be read: UNAVAILABLE.
 pub(super) fn of_store(error: &StoreError) -> Status {
     Status::unavailable(format!("the store cannot be read: {error}"))
@@ -36,8 +48,6 @@ pub(super) fn of_store(error: &StoreError) -> Status {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

@@ -11,15 +11,17 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::State,
+    extract::{Request, State},
     http::{StatusCode, header},
-    response::IntoResponse,
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
     routing::get,
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    grpc::Calls,
     metrics::Metrics,
     store::{Mode, Store},
 };
@@ -34,6 +36,7 @@ const INDEX: &str = "plimsoll-server\n\
 pub(crate) struct Parts {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) store: Store,
+    pub(crate) calls: Calls,
     pub(crate) stopping: CancellationToken,
 }
 
@@ -48,9 +51,16 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts) -> anyhow::Result
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
+        .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
     axum::serve(listener, router).with_graceful_shutdown(stopping.cancelled_owned()).await?;
     Ok(())
+}
+
+/// Counts a request until its answer is ready, so that a server that stops waits for it.
+async fn counted(State(calls): State<Calls>, request: Request, next: Next) -> Response {
+    let _call = calls.begin();
+    next.run(request).await
 }
 
 async fn readyz(State(parts): State<Parts>) -> impl IntoResponse {

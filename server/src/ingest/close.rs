@@ -8,10 +8,11 @@ use super::{
     request::Change,
     session::{Finish, Session, StreamHandle},
     stage::unwritable,
+    start::start,
     worker::Worker,
 };
 use crate::{
-    domain::{AttemptId, Summary, Totals},
+    domain::{Attempt, AttemptId, Summary, Totals},
     metrics::Kind,
     retry,
     store::{self, SealError},
@@ -54,15 +55,33 @@ impl Worker {
             session.check_holder(stream)?;
         }
         session.close(&finish)?;
+        // an attempt that is closed for its silence was received when it was last heard of
+        let received = if stream.is_some() { self.parts.clock.now_unix_ms() } else { session.heard_unix_ms };
         let Session { attempt, progress, lost, acknowledged, .. } = &session;
         let mut summary = Summary::of(attempt, progress, &finish.totals, finish.wall, finish.exit);
+        let (started, believed) = start(attempt.started_unix_ms, finish.wall, received);
+        summary = summary.with_phases(finish.phases);
+        summary.started_unix_ms = started;
         summary.samples_lost = *lost;
         summary.cause = retry::cause_of(&summary);
         summary.censored = retry::is_censored(&summary, summary.cause);
         store::seal(&self.parts.store, attempt, &summary).await.map_err(unwritable)?;
+        if !believed {
+            self.note_wrong_clock(attempt, started);
+        }
         self.learn(summary);
         self.sessions.remove(&id);
         Ok(*acknowledged)
+    }
+
+    fn note_wrong_clock(&self, attempt: &Attempt, started_unix_ms: u64) {
+        self.parts.metrics.starts_estimated.inc();
+        tracing::warn!(
+            attempt = %attempt.id,
+            said_unix_ms = attempt.started_unix_ms,
+            started_unix_ms,
+            "the agent's clock is wrong: kept the server's estimate of the start"
+        );
     }
 
     fn learn(&self, summary: Summary) {
@@ -99,5 +118,6 @@ fn abandoned(session: &Session) -> Finish {
         wall: session.progress.last.map(|last| last.elapsed).unwrap_or_default(),
         exit: None,
         totals: Totals::default(),
+        phases: Vec::new(),
     }
 }

@@ -1,7 +1,7 @@
 //! ShouldRetry: join what the caller saw with what was measured, judge, put the verdict on disk, answer. The same question
 //! gets the stored answer.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use super::{Ingest, Refusal};
 use crate::{
@@ -32,14 +32,15 @@ impl Question {
     }
 
     /// The same number for the same question, in this and every later release: it is part of a key on disk. FNV-1a, 64 bits
-    /// (draft-eastlake-fnv), over the fields with their lengths.
+    /// (draft-eastlake-fnv), over the fields with their lengths. A question without a key of the build adds nothing for it.
     fn fingerprint(&self) -> u64 {
         let exit = self.exit.map(|exit| exit.to_string()).unwrap_or_default();
         let number = self.number.to_string();
         let reasons = [&self.failure_reason, &self.container_reason, &self.pod_reason];
-        let parts = [&exit, &number, &self.log_tail].into_iter().chain(reasons);
+        let key = if self.key == Key::default() { Vec::new() } else { words_of(&self.key) };
+        let said = [&exit, &number, &self.log_tail].into_iter().chain(reasons).map(String::as_str);
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        for part in parts {
+        for part in said.chain(key.iter().map(AsRef::as_ref)) {
             for byte in (part.len() as u64).to_be_bytes().into_iter().chain(part.bytes()) {
                 hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
             }
@@ -63,6 +64,22 @@ impl Question {
             pod_reason: self.pod_reason,
         }
     }
+}
+
+/// All that a key says, in an order that stays: what is new goes to the end, and only where it is set.
+fn words_of(key: &Key) -> Vec<Cow<'_, str>> {
+    let Key { project, stack, package, version, variants, compiler, compiler_version, .. } = key;
+    let Key { arch, build_system, git_ref, owner, labels, hints, .. } = key;
+    let first = [project, stack, package, version, variants, compiler, compiler_version];
+    let texts = first.into_iter().chain([arch, build_system, git_ref, owner]);
+    let number = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
+    let numbers = [number(hints.build_jobs.map(u64::from)), number(hints.input_bytes)];
+    let labels = labels.iter().flat_map(|(name, value)| [name, value]);
+    let mut words: Vec<Cow<'_, str>> = Vec::new();
+    words.extend(texts.map(|text| Cow::Borrowed(text.as_str())));
+    words.extend(numbers.map(Cow::Owned));
+    words.extend(labels.map(|text| Cow::Borrowed(text.as_str())));
+    words
 }
 
 impl Ingest {
@@ -105,6 +122,7 @@ impl Ingest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Hints;
 
     fn question() -> Question {
         Question {
@@ -124,19 +142,36 @@ mod tests {
         assert_eq!(question().fingerprint(), FINGERPRINT_OF_RELEASE_0_1);
     }
 
+    #[test]
+    fn fingerprints_of_questions_with_a_key_stay_the_same_over_releases() {
+        let key = Key { package: "zlib".into(), ..Key::default() };
+        assert_eq!(Question { key, ..question() }.fingerprint(), FINGERPRINT_WITH_A_KEY);
+    }
+
+    const FINGERPRINT_WITH_A_KEY: u64 = 6_341_605_501_733_212_899;
     const FINGERPRINT_OF_RELEASE_0_1: u64 = 17_028_770_182_063_689_586;
 
     #[test]
     fn every_word_of_the_question_counts() {
+        let labels = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into_iter().collect();
+        let hints = Hints { build_jobs: Some(4), input_bytes: None };
+        let key = |key| Question { key, ..question() };
         let changed = [
+            key(Key { package: "zlib".into(), ..Key::default() }),
+            key(Key { version: "zlib".into(), ..Key::default() }),
+            key(Key { owner: "zlib".into(), ..Key::default() }),
+            key(Key { labels: labels("a", "bc"), ..Key::default() }),
+            key(Key { labels: labels("ab", "c"), ..Key::default() }),
+            key(Key { hints, ..Key::default() }),
             Question { exit: Some(Exit::Signal(2)), ..question() },
             Question { number: 2, ..question() },
             Question { log_tail: "errors".into(), ..question() },
             Question { container_reason: "error".into(), log_tail: String::new(), ..question() },
             Question { pod_reason: "Evicted".into(), ..question() },
         ];
+        let mut seen = std::collections::HashSet::from([question().fingerprint()]);
         for other in changed {
-            assert_ne!(other.fingerprint(), question().fingerprint(), "{other:?}");
+            assert!(seen.insert(other.fingerprint()), "{other:?}");
         }
     }
 }

@@ -11,6 +11,7 @@ mod resume;
 mod round;
 mod session;
 mod stage;
+mod start;
 mod worker;
 
 use std::{sync::Arc, time::Duration};
@@ -25,7 +26,7 @@ pub(crate) use worker::Worker;
 
 use crate::{
     clock::Clock,
-    domain::{Attempt, AttemptId, Exit, Sample, Summary, Totals, Verdict},
+    domain::{Attempt, AttemptId, Sample, Summary, Totals, Verdict},
     learned::Learned,
     metrics::{Kind, Metrics},
     predict, retry,
@@ -102,17 +103,22 @@ impl Ingest {
         }
         let asked = id.clone();
         if let Some(running) = self.ask(|answer| Request::Find { id: asked, answer }).await? {
-            return Ok(Some((Arc::new(running.so_far(None)), true)));
+            let now = self.parts.clock.now_unix_ms();
+            return Ok(Some((Arc::new(running.so_far(now)), true)));
         }
         let old = store::read_summary(&self.parts.store, id).await;
         let old = old.map_err(|error| Refusal::Unreadable(error.to_string()))?;
         Ok(old.map(|summary| (Arc::new(summary), false)))
     }
 
-    /// The samples of an attempt that are on disk, in order.
-    pub(crate) async fn series(&self, id: &AttemptId) -> Result<Vec<Sample>, StoreError> {
-        let read = store::read_series(&self.parts.store, id).await?;
-        Ok(read.runs.into_iter().flat_map(|run| run.samples).collect())
+    /// Hands the samples of an attempt that are on disk to `take`, in order; gives how many there are.
+    pub(crate) async fn series(
+        &self,
+        id: &AttemptId,
+        mut take: impl FnMut(&Sample) + Send,
+    ) -> Result<u64, StoreError> {
+        let read = store::each_run(&self.parts.store, id, |run| run.samples.iter().for_each(&mut take));
+        Ok(read.await?.samples)
     }
 
     /// Puts a verdict on disk; gives the one that stands, if the same question was answered meanwhile.
@@ -135,9 +141,11 @@ impl Ingest {
 }
 
 impl Running {
-    /// The summary as it would be if the attempt ended now.
-    pub(crate) fn so_far(&self, exit: Option<Exit>) -> Summary {
+    /// The summary as it would be if the attempt ended now, and nobody saw how.
+    pub(crate) fn so_far(&self, now_unix_ms: u64) -> Summary {
         let wall = self.progress.last.map(|last| last.elapsed).unwrap_or_default();
-        Summary::of(&self.attempt, &self.progress, &Totals::default(), wall, exit)
+        let mut summary = Summary::of(&self.attempt, &self.progress, &Totals::default(), wall, None);
+        (summary.started_unix_ms, _) = start::start(self.attempt.started_unix_ms, wall, now_unix_ms);
+        summary
     }
 }

@@ -72,7 +72,7 @@ pub(crate) struct Running {
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
     /// An attempt was opened, or has new samples.
-    Running(Running),
+    Running(Box<Running>),
     /// An attempt has ended.
     Ended(AttemptId),
 }

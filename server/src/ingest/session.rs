@@ -9,7 +9,7 @@ use std::sync::{
 use tokio_util::sync::CancellationToken;
 
 use super::refusal::Refusal;
-use crate::domain::{Attempt, AttemptId, Exit, Fault, Millis, Progress, Sample, Totals};
+use crate::domain::{Attempt, AttemptId, Exit, Fault, Millis, Phase, Progress, Sample, Totals};
 
 /// One stream of one agent. Cheap to clone; clones are the same stream.
 #[derive(Debug, Clone)]
@@ -51,6 +51,8 @@ pub(crate) struct Finish {
     pub(crate) wall: Millis,
     pub(crate) exit: Option<Exit>,
     pub(crate) totals: Totals,
+    /// In order, not overlapping, within `wall`.
+    pub(crate) phases: Vec<Phase>,
 }
 
 /// One open attempt.
@@ -184,7 +186,8 @@ mod tests {
 
     fn finish(last_sequence: u64, lost: u64, wall: u64) -> Finish {
         let attempt = AttemptId::parse("a").unwrap();
-        Finish { attempt, last_sequence, lost, wall: Millis(wall), exit: None, totals: Totals::default() }
+        let (wall, totals) = (Millis(wall), Totals::default());
+        Finish { attempt, last_sequence, lost, wall, exit: None, totals, phases: Vec::new() }
     }
 
     #[test]

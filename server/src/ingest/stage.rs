@@ -56,9 +56,8 @@ impl Worker {
         attempt: &Attempt,
     ) -> Result<Option<Session>, Refusal> {
         if let Some(sealed) = self.sealed(&attempt.id).await? {
-            // the same start is the same run, whose agent has not seen the end of the delivery
-            let same_run = sealed.started_unix_ms == attempt.started_unix_ms;
-            return if same_run { Ok(None) } else { Err(Refusal::Held(attempt.id.clone())) };
+            // its agent has not seen the end of the delivery
+            return if sealed.is_of(attempt) { Ok(None) } else { Err(Refusal::Held(attempt.id.clone())) };
         }
         let new = round.staged.keys().filter(|id| !self.sessions.contains_key(*id)).count();
         let open = self.sessions.len() + new;

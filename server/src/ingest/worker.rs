@@ -114,7 +114,7 @@ impl Worker {
             if self.changes.receiver_count() > 0
                 && let Some(session) = self.sessions.get(&id)
             {
-                drop(self.changes.send(Change::Running(running(session))));
+                drop(self.changes.send(Change::Running(Box::new(running(session)))));
             }
             self.roll(&id).await;
         }

@@ -1,6 +1,7 @@
 //! Why an attempt failed: clues in the order of what they are worth, and the first that names a cause decides.
 //!
-//! Kernel counters > reasons of container and pod > starvation > exit code and signal > reason of the CI system > log.
+//! Kernel counters > reasons of container and pod > starvation > exit code and signal > reason of the CI system > log. A
+//! deadline of container or pod comes after starvation: it says when the time was over, not why it was not enough.
 //! A clue that is `weak` (a signal that many things send, a line that only says "failed") decides if no other does.
 //! What agrees with the decision and what argues against it is listed with it.
 
@@ -46,16 +47,19 @@ pub fn classify(evidence: &Evidence) -> Finding {
     }
     let hits = rules::read(&evidence.log_tail);
     let kills = measured.and_then(|summary| summary.oom_kill);
+    let places = clues::container(&evidence.container_reason).into_iter();
+    let (deadlines, places): (Vec<Clue>, Vec<Clue>) =
+        places.chain(clues::pod(&evidence.pod_reason)).partition(|clue| clue.cause == Some(Cause::Timeout));
     let mut found = Vec::new();
     if let Some(summary) = measured {
         found.extend(clues::kernel(summary));
     }
-    found.extend(clues::container(&evidence.container_reason));
-    found.extend(clues::pod(&evidence.pod_reason));
+    found.extend(places);
     found.extend(measured.and_then(clues::starved));
+    found.extend(deadlines);
     found.extend(exit.and_then(|exit| clues::exit(exit, kills)));
     found.extend(clues::ci(&evidence.failure_reason, &hits));
-    found.extend(clues::log(&hits, kills));
+    found.extend(clues::log(&hits, measured.and_then(clues::kills_at_limit)));
     decide(&found)
 }
 
@@ -70,9 +74,12 @@ pub fn cause_of(summary: &Summary) -> Option<Cause> {
     decide(&found).cause
 }
 
-/// Whether the need of an attempt that failed for `cause` is only a lower bound.
+/// Whether the need of an attempt that failed for `cause` is only a lower bound: a limit, its own or one above, stopped it.
+/// A machine without memory stops whoever is there, at any need.
 pub fn is_censored(summary: &Summary, cause: Option<Cause>) -> bool {
-    summary.outcome != Outcome::Succeeded && cause.is_some_and(Cause::is_memory)
+    summary.outcome != Outcome::Succeeded
+        && cause.is_some_and(Cause::is_memory)
+        && !summary.was_killed_by_host()
 }
 
 fn succeeded(exit: Option<Exit>, measured: Option<&Summary>) -> bool {

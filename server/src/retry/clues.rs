@@ -5,7 +5,7 @@ use super::{
     classify::Clue,
     rules::{Hit, Sign},
 };
-use crate::domain::{Cause, EvidenceSource as Source, Exit, Summary};
+use crate::domain::{Cause, EvidenceSource as Source, Exit, Millis, OomOrigin, Summary};
 
 /// Charges that failed without reclaim, a second, above which a build starves: between 110/s (healthy at its limit) and
 /// 88,000/s (the least of the starved ones), the middle on a logarithmic scale.
@@ -16,6 +16,13 @@ const STARVED_ALONE: f64 = 30_000.0;
 /// own text, read again and again).
 const NEAR: f64 = 0.9;
 
+/// Share of the time starved from which starvation is the cause. A judgement: a build that lost a fifth of its time to its
+/// limit would have been done, or further, with more memory; starved builds that were measured lost nearly all of it.
+const STARVED_SHARE: f64 = 0.2;
+/// Starved time just before the end from which it is, however long the build ran before. A judgement: healthy builds touch
+/// their limit for seconds.
+const STARVED_AT_END: Millis = Millis(60_000);
+
 fn clue(source: Source, cause: Cause, confidence: f64, text: impl Into<String>) -> Clue {
     Clue { source, cause: Some(cause), confidence, weak: false, against: None, text: text.into() }
 }
@@ -24,21 +31,35 @@ fn weak(clue: Clue) -> Clue {
     Clue { weak: true, ..clue }
 }
 
-/// The kernel's count of OOM kills.
+/// The kernel's count of OOM kills, and whose limit it was.
 pub(super) fn kernel(summary: &Summary) -> Option<Clue> {
-    match summary.oom_kill? {
-        0 => Some(Clue {
-            cause: None,
-            against: Some(Cause::Oom),
-            ..clue(Source::Kernel, Cause::Oom, 0.0, "oom_kill 0: the kernel killed nothing for memory")
-        }),
-        kills => Some(clue(
-            Source::Kernel,
-            Cause::Oom,
-            0.97,
-            format!("oom_kill {kills}: the kernel killed for memory"),
-        )),
-    }
+    let kills = match summary.oom_kill? {
+        0 => {
+            return Some(Clue {
+                cause: None,
+                against: Some(Cause::Oom),
+                ..clue(Source::Kernel, Cause::Oom, 0.0, "oom_kill 0: the kernel killed nothing for memory")
+            });
+        }
+        kills => kills,
+    };
+    let (cause, whose) = match summary.oom_origin {
+        None => (Cause::Oom, ""),
+        Some(OomOrigin::OwnLimit) => (Cause::Oom, " at the build's own limit"),
+        Some(OomOrigin::LimitAbove) => {
+            (Cause::Oom, " at the limit of a group above the build's, which others may share")
+        }
+        Some(OomOrigin::Host) => {
+            (Cause::Infra, " because the whole machine had no memory left, not at a limit of the build")
+        }
+    };
+    let text = format!("oom_kill {kills}: the kernel killed for memory{whose}");
+    Some(clue(Source::Kernel, cause, 0.97, text))
+}
+
+/// Kills at a limit, where they are known: a machine without memory says nothing about what the build needs.
+pub(super) fn kills_at_limit(summary: &Summary) -> Option<u64> {
+    if summary.was_killed_by_host() { Some(0) } else { summary.oom_kill }
 }
 
 /// The container's reason.
@@ -96,6 +117,28 @@ pub(super) fn pod(reason: &str) -> Option<Clue> {
 
 /// It ran at its limit and reclaimed instead of building.
 pub(super) fn starved(summary: &Summary) -> Option<Clue> {
+    match summary.starved {
+        Some(starved) => starved_for(starved, summary),
+        // an agent that does not count starved time
+        None => starved_by_rate(summary),
+    }
+}
+
+/// What the agent counted as starved, row by row, from the kernel's counters.
+fn starved_for(starved: Millis, summary: &Summary) -> Option<Clue> {
+    let at_end = summary.starved_at_end.unwrap_or_default();
+    let share = (starved.as_f64() / summary.wall.max(Millis(1)).as_f64()).min(1.0);
+    if share < STARVED_SHARE && at_end < STARVED_AT_END {
+        return None;
+    }
+    let confidence = if at_end >= STARVED_AT_END || share >= 0.5 { 0.9 } else { 0.8 };
+    let end = if at_end.0 > 0 { format!(", {at_end} of them just before the end") } else { String::new() };
+    let (wall, share) = (summary.wall, share * 100.0);
+    let text = format!("starved at its memory limit for {starved} of {wall} ({share:.0} %){end}");
+    Some(clue(Source::Kernel, Cause::Starved, confidence, text))
+}
+
+fn starved_by_rate(summary: &Summary) -> Option<Clue> {
     let (limit, failures) = (summary.resources.memory_limit?, summary.reclaim_failures?);
     let seconds = (summary.wall.as_f64() / 1000.0).max(0.001);
     // a count, not bytes: the type only lends its conversion

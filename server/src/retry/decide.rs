@@ -67,7 +67,8 @@ pub fn judge(evidence: &Evidence, history: &History, settings: &Settings, policy
         return verdict(evidence, finding, (Action::No, None, reason), left);
     };
     // an attempt that was taken away was never really made
-    let free = cause == Cause::Preempted && preempted < policy.max_preempted && proven(&finding);
+    let taken_away = cause == Cause::Preempted || evidence.measured.as_deref().is_some_and(is_nodes_fault);
+    let free = taken_away && preempted < policy.max_preempted && proven(&finding);
     let left = policy.max_attempts.saturating_sub(spent - u32::from(free));
     let predicted = predict(history, key(evidence), settings);
     let wish = wish(evidence, &finding, cause, predicted, (settings, policy));
@@ -159,6 +160,9 @@ fn wish(
         Cause::DiskFull => {
             (Action::Elsewhere, Some(next), format!("{why}, so in a place with more room on its disk"))
         }
+        Cause::Infra if measured.is_some_and(Summary::was_killed_by_host) => {
+            (Action::Elsewhere, Some(next), format!("{why}, so on another machine, with the size it had"))
+        }
         Cause::Infra => {
             (Action::AsIs, Some(next), format!("{why}, which is not the build's fault, so as it was"))
         }
@@ -210,6 +214,12 @@ fn stood_still(summary: &Summary) -> bool {
     summary.cpu.cores_over(summary.wall).0 < STANDSTILL
 }
 
+/// The machine ran out of memory under a build that stayed below its limit: it was given away more than once. A build
+/// without a limit may have taken all of it alone, so that counts.
+fn is_nodes_fault(summary: &Summary) -> bool {
+    summary.was_killed_by_host() && summary.resources.memory_limit.is_some()
+}
+
 /// What the caller says was built, else what the agent said.
 fn key(evidence: &Evidence) -> &crate::domain::Key {
     match &evidence.measured {
@@ -224,7 +234,7 @@ fn preempted_before(evidence: &Evidence, history: &History) -> u32 {
     let mut before = evidence.measured.as_ref().and_then(|summary| summary.retries.as_ref());
     for _ in 0..LINEAGE {
         let Some(summary) = before.and_then(|id| history.get(id)) else { break };
-        count += u32::from(summary.cause == Some(Cause::Preempted));
+        count += u32::from(summary.cause == Some(Cause::Preempted) || is_nodes_fault(summary));
         before = summary.retries.as_ref();
     }
     count

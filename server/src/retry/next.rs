@@ -72,13 +72,19 @@ pub(super) fn grow_memory(
     let least = Bytes(stopped.0.saturating_add(policy.grow_least.0));
     let factor = if policy.grow_factor.is_finite() { policy.grow_factor.max(1.0) } else { 1.0 };
     let grown = Bytes::from_f64(stopped.as_f64() * factor).max(least).ceil_mib();
-    let from_history = |quantity: &Quantity| predicted.confidence >= HISTORY_SAYS && quantity.value > grown.0;
-    for (quantity, predicted) in [
-        (&mut next.memory_limit, &predicted.memory_limit),
-        (&mut next.memory_request, &predicted.memory_request),
+    let known = predicted.confidence >= HISTORY_SAYS;
+    let had = measured.map(|summary| summary.resources).unwrap_or_default();
+    for (quantity, predicted, had) in [
+        (&mut next.memory_limit, &predicted.memory_limit, had.memory_limit),
+        (&mut next.memory_request, &predicted.memory_request, had.memory_asked()),
     ] {
-        if from_history(predicted) {
+        let had = had.unwrap_or_default();
+        if known && predicted.value > grown.max(had).0 {
             *quantity = predicted.clone();
+            continue;
+        }
+        // somebody else's limit stopped it far below its own, which then was not short: it stays as it was
+        if had > grown {
             continue;
         }
         let (size, bound) = settings.bound_memory(grown);

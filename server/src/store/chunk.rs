@@ -5,7 +5,7 @@
 
 use super::{
     bytes::{self, Damage, Reader, put_varint},
-    columns::{MAX_SAMPLES, Packing, put_columns, read_columns},
+    columns::{COLUMNS, MAX_SAMPLES, OPTIONAL_COLUMNS, Packing, put_columns, read_columns},
     kv::MAX_VALUE,
 };
 use crate::domain::Sample;
@@ -17,8 +17,12 @@ const PCO: u8 = 3;
 /// Worth its time for data that stays: 4.6 of 4.7 bytes that level 19 reaches.
 const ZSTD_LEVEL: i32 = 3;
 
-/// Longest body of codec 1: 900 samples in runs of one (two varints each), three bit maps, seven columns of long varints.
-const MAX_BODY: usize = 16 + (MAX_SAMPLES + 1) * 20 + 3 * MAX_SAMPLES / 8 + 7 * (MAX_SAMPLES + 1) * 10;
+/// Longest body of codec 1: 900 samples in runs of one (two varints each), a bit map for each optional column, and all
+/// columns with long varints.
+const MAX_BODY: usize = 32
+    + (MAX_SAMPLES + 1) * 20
+    + OPTIONAL_COLUMNS * MAX_SAMPLES.div_ceil(8)
+    + COLUMNS * (MAX_SAMPLES + 1) * 10;
 
 /// How much work to put into a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,11 +178,16 @@ fn decode_body(start: u64, body: &[u8], packing: Packing) -> Result<Vec<Run>, Da
 
 #[cfg(test)]
 mod tests {
-    use proptest::{collection::vec, option, prelude::*};
+    use proptest::{
+        array::{uniform4, uniform8},
+        collection::vec,
+        option,
+        prelude::*,
+    };
 
     use super::*;
     use crate::{
-        domain::{Bytes, CpuMicros, Millis},
+        domain::{Bytes, CpuMicros, Micros, Millis},
         store::series::push_run,
     };
 
@@ -187,20 +196,44 @@ mod tests {
         prop_oneof![0..5_u64, (0..1_u64 << 22).prop_map(|page| page * 4096), any::<u64>(), Just(u64::MAX)]
     }
 
+    /// The columns that every sample has, and those that it may lack.
+    type Row = ([u64; 4], [Option<u64>; 8]);
+
+    /// Columns of every mix: some whole ones absent or of one value, the others with and without values.
     fn samples(most: usize) -> impl Strategy<Value = Vec<Sample>> {
-        let optional = || option::of(number());
-        let sample = (number(), number(), number(), number(), optional(), optional(), optional());
-        let sample =
-            sample.prop_map(|(elapsed, memory, need, cpu, peak, oom_kill, reclaim_failures)| Sample {
-                elapsed: Millis(elapsed),
-                memory: Bytes(memory),
-                need: Bytes(need),
-                memory_peak: peak.map(Bytes),
-                cpu: CpuMicros(cpu),
-                oom_kill,
-                reclaim_failures,
-            });
-        vec(sample, 0..most)
+        let row = (uniform4(number()), uniform8(option::of(number())));
+        (vec(row, 0..most), any::<u8>(), any::<u8>())
+            .prop_map(|(rows, absent, equal)| shaped(&rows, absent, equal))
+    }
+
+    /// Samples whose optional columns are absent if they are in `absent`, else all as in the first row if they are in `equal`.
+    fn shaped(rows: &[Row], absent: u8, equal: u8) -> Vec<Sample> {
+        let first = rows.first().map(|(_, optional)| *optional).unwrap_or_default();
+        let is_in = |columns: u8, index: usize| columns >> index & 1 == 1;
+        let value = |own: Option<u64>, index: usize| {
+            if is_in(equal, index) { first[index] } else { own }.filter(|_| !is_in(absent, index))
+        };
+        let optional = |own: &[Option<u64>; 8]| std::array::from_fn(|index| value(own[index], index));
+        rows.iter().map(|(required, own)| sample(*required, optional(own))).collect()
+    }
+
+    fn sample([elapsed, memory, need, cpu]: [u64; 4], optional: [Option<u64>; 8]) -> Sample {
+        let [peak, oom_kill, reclaim_failures, need_max, memory_stall, refaults, throttled, starved] =
+            optional;
+        Sample {
+            elapsed: Millis(elapsed),
+            memory: Bytes(memory),
+            need: Bytes(need),
+            memory_peak: peak.map(Bytes),
+            cpu: CpuMicros(cpu),
+            oom_kill,
+            reclaim_failures,
+            need_max: need_max.map(Bytes),
+            memory_stall: memory_stall.map(Micros),
+            refaults,
+            throttled: throttled.map(Micros),
+            starved: starved.map(Millis),
+        }
     }
 
     /// Neighbouring runs, all but the last with samples.
@@ -290,6 +323,34 @@ mod tests {
         let encoded = encode_all(vec![run.clone()], Effort::Smallest).unwrap();
         assert_eq!(encoded.len(), 3, "900 samples each at most");
         assert_eq!(total(&encoded), [run]);
+    }
+
+    #[test]
+    fn a_column_that_nobody_has_costs_nothing_and_one_of_zeros_two_bytes() {
+        let size = |sample: &dyn Fn(u64) -> Sample, effort| {
+            let run = Run { first_sequence: 1, lost: 0, samples: (1..=900).map(sample).collect() };
+            encode_all(vec![run], effort).unwrap().iter().map(|chunk| chunk.bytes.len()).sum::<usize>()
+        };
+        let plain = |n: u64| Sample {
+            elapsed: Millis(n * 1000),
+            need: Bytes(n * n % 97 * 4096),
+            ..Sample::default()
+        };
+        let zeros = |n: u64| Sample {
+            need_max: Some(plain(n).need),
+            memory_stall: Some(Micros(0)),
+            refaults: Some(0),
+            throttled: Some(Micros(0)),
+            starved: Some(Millis(0)),
+            ..plain(n)
+        };
+        // codec, runs, presence; two varints of the clock and a byte for each step; memory, cpu; need; crc
+        let without = 1 + (1 + 1 + 2) + 1 + (2 + 2 + 899) + (2 + 2) + (3 + 2) + 2 * 899 + 4;
+        assert!(size(&plain, Effort::Fast) <= without, "{} bytes", size(&plain, Effort::Fast));
+        for effort in [Effort::Fast, Effort::Smallest] {
+            let (before, after) = (size(&plain, effort), size(&zeros, effort));
+            assert!(after <= before + 5 * 2 + 2, "{after} after {before} bytes, {effort:?}");
+        }
     }
 
     #[test]

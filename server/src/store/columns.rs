@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use super::bytes::{Damage, Reader, put_varint, unzigzag, zigzag};
-use crate::domain::{Bytes, CpuMicros, Millis, Sample};
+use crate::domain::{Bytes, CpuMicros, Micros, Millis, Sample};
 
 /// Most samples of one chunk; bounds what a damaged chunk can make us allocate.
 pub(super) const MAX_SAMPLES: usize = 900;
@@ -39,12 +39,40 @@ const REQUIRED: [Required; 4] = [
     Required { get: |s| s.cpu.0, set: |s, v| s.cpu = CpuMicros(v), second_order: false },
 ];
 
-/// In the order of `FORMAT.md`.
-const OPTIONAL: [Optional; 3] = [
+/// In the order of `FORMAT.md`. The first three are those of format 1.
+const OPTIONAL: [Optional; 8] = [
     Optional { get: |s| s.memory_peak.map(|b| b.0), set: |s, v| s.memory_peak = Some(Bytes(v)) },
     Optional { get: |s| s.oom_kill, set: |s, v| s.oom_kill = Some(v) },
     Optional { get: |s| s.reclaim_failures, set: |s, v| s.reclaim_failures = Some(v) },
+    // The highest reading of a row is a whole page, a little above the mean, which is not: measured, this takes 1 to 2 % less than
+    // the value as it is, and 12 % less than what it has above the mean. Required columns are read before it.
+    Optional {
+        get: |s| s.need_max.map(|max| max.0.wrapping_sub(page_of(s.need))),
+        set: |s, above| s.need_max = Some(Bytes(page_of(s.need).wrapping_add(above))),
+    },
+    Optional { get: |s| s.memory_stall.map(|t| t.0), set: |s, v| s.memory_stall = Some(Micros(v)) },
+    Optional { get: |s| s.refaults, set: |s, v| s.refaults = Some(v) },
+    Optional { get: |s| s.throttled.map(|t| t.0), set: |s, v| s.throttled = Some(Micros(v)) },
+    Optional { get: |s| s.starved.map(|t| t.0), set: |s, v| s.starved = Some(Millis(v)) },
 ];
+
+/// Optional columns; each may have a bit map.
+pub(super) const OPTIONAL_COLUMNS: usize = OPTIONAL.len();
+/// All columns.
+pub(super) const COLUMNS: usize = REQUIRED.len() + OPTIONAL.len();
+
+/// Unit of a column whose values are all the same, which says all of it.
+const EQUAL: u64 = 0;
+
+/// The two bits of an optional column in the presence.
+const ABSENT: u64 = 0;
+const PRESENT: u64 = 1;
+const MIXED: u64 = 2;
+
+/// Where the page begins that a number of bytes ends in.
+fn page_of(bytes: Bytes) -> u64 {
+    bytes.0 & !0xfff
+}
 
 /// Appends presence and columns of at most [`MAX_SAMPLES`] samples.
 pub(super) fn put_columns(out: &mut Vec<u8>, samples: &[Sample], packing: Packing) -> Result<(), Damage> {
@@ -52,13 +80,17 @@ pub(super) fn put_columns(out: &mut Vec<u8>, samples: &[Sample], packing: Packin
     let mut maps = Vec::new();
     for (index, column) in OPTIONAL.iter().enumerate() {
         let present = samples.iter().filter(|sample| (column.get)(sample).is_some()).count();
-        let state = if present == 0 { 0 } else { 2 - u8::from(present == samples.len()) };
+        let state = match present {
+            0 => ABSENT,
+            all if all == samples.len() => PRESENT,
+            _ => MIXED,
+        };
         presence |= state << (2 * index);
-        if state == 2 {
+        if state == MIXED {
             maps.extend(samples.chunks(8).map(|eight| bits_of(eight, column)));
         }
     }
-    out.push(presence);
+    put_varint(out, presence);
     out.extend(maps);
     for column in &REQUIRED {
         let values: Vec<u64> = samples.iter().map(column.get).collect();
@@ -82,7 +114,7 @@ pub(super) fn read_columns(
     count: usize,
     packing: Packing,
 ) -> Result<Vec<Sample>, Damage> {
-    let presence = reader.byte()?;
+    let presence = reader.varint()?;
     if presence >> (2 * OPTIONAL.len()) != 0 {
         return Err(Damage::new("unknown columns; written by a newer version?"));
     }
@@ -105,10 +137,10 @@ pub(super) fn read_columns(
 }
 
 /// Which of `count` samples have a value in an optional column.
-fn read_holders(reader: &mut Reader<'_>, count: usize, state: u8) -> Result<Vec<bool>, Damage> {
+fn read_holders(reader: &mut Reader<'_>, count: usize, state: u64) -> Result<Vec<bool>, Damage> {
     match state {
-        0 | 1 => Ok(vec![state == 1; count]),
-        2 => {
+        ABSENT | PRESENT => Ok(vec![state == PRESENT; count]),
+        MIXED => {
             let map = reader.take(count.div_ceil(8))?;
             Ok(map.iter().flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1 == 1)).take(count).collect())
         }
@@ -124,6 +156,10 @@ fn put_column(out: &mut Vec<u8>, values: &[u64], second: bool, packing: Packing)
     }
     let steps: Vec<i64> =
         values.iter().zip(values.iter().skip(1)).map(|(a, b)| b.wrapping_sub(*a).cast_signed()).collect();
+    if steps.iter().all(|step| *step == 0) {
+        put_varint(out, EQUAL);
+        return Ok(());
+    }
     let unit = unit_of(&steps);
     put_varint(out, unit.cast_unsigned());
     let steps = steps.iter().map(|step| step / unit);
@@ -180,8 +216,11 @@ fn read_column(
         return Ok(vec![value]);
     }
     let unit = reader.varint()?;
+    if unit == EQUAL {
+        return Ok(vec![value; count]);
+    }
     let unit = i64::try_from(unit).ok().filter(|unit| *unit > 0);
-    let unit = unit.ok_or_else(|| Damage::new("a column's unit is not positive"))?;
+    let unit = unit.ok_or_else(|| Damage::new("a column's unit is too large"))?;
     if packing == Packing::Pco {
         let sums = read_pco(reader, count)?;
         return Ok(sums

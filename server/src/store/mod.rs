@@ -5,7 +5,9 @@
 //! ([`put_summary`], [`load_summaries`] ..), samples ([`append_fragment`], [`read_series`] ..) and the way from the one to
 //! the other ([`roll`], [`seal`], [`sweep`]). Nothing outside of this module knows sled.
 //!
-//! The ingest is the only writer. Nothing that answers a request reads here: readers wait while a batch is written.
+//! The ingest is the only writer. Readers may wait while a batch is written, so what must be fast does not read here:
+//! predictions and statistics come from memory. A verdict (the stored answer, an attempt that is no longer in memory) and
+//! the series of one attempt are read here.
 #![doc = ""]
 #![doc = include_str!("FORMAT.md")]
 

@@ -74,29 +74,40 @@ pub(super) fn put_chunks(
     Ok(())
 }
 
-/// Hands the runs of an attempt to `take`, blocks first, then fragments, and says how far they go.
+/// Hands the runs of an attempt to `take`, in the order of their numbers, and says how far they go.
 ///
-/// Holds one page at a time, however long the series is.
+/// Holds the fragments, which a roll keeps few, and one page of blocks, however long the series is. The fragments are read
+/// before the blocks although they come after them: a roll that is committed meanwhile moves samples from fragments into
+/// blocks, never back, so that this order sees each sample in one place or in both, and never in none.
 pub async fn each_run(
     store: &Store,
     id: &AttemptId,
     mut take: impl FnMut(Run) + Send,
 ) -> Result<Extent, StoreError> {
+    let mut fragments = Vec::new();
+    each_page(store, &Kind::Fragment.prefix_of(id), |page| fragments.extend(page)).await?;
     let mut cursor = Cursor::new(FIRST);
-    for kind in [Kind::Block, Kind::Fragment] {
-        let (prefix, mut after) = (kind.prefix_of(id), None);
-        loop {
-            let page = store.scan(&prefix, after.as_deref(), Limit::PAGE).await?;
-            for entry in &page.entries {
-                cursor.read(entry).into_iter().for_each(&mut take);
-            }
-            match page.entries.last() {
-                Some(last) if page.more => after = Some(last.key.clone()),
-                _ => break,
-            }
+    let blocks = Kind::Block.prefix_of(id);
+    each_page(store, &blocks, |page| page.iter().flat_map(|e| cursor.read(e)).for_each(&mut take)).await?;
+    fragments.iter().flat_map(|entry| cursor.read(entry)).for_each(&mut take);
+    Ok(cursor.extent())
+}
+
+/// Hands all entries below `prefix` to `take`, a page at a time.
+async fn each_page(
+    store: &Store,
+    prefix: &[u8],
+    mut take: impl FnMut(Vec<Entry>) + Send,
+) -> Result<(), StoreError> {
+    let mut after = None;
+    loop {
+        let page = store.scan(prefix, after.as_deref(), Limit::PAGE).await?;
+        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        take(page.entries);
+        if after.is_none() {
+            return Ok(());
         }
     }
-    Ok(cursor.extent())
 }
 
 /// All samples of an attempt, in memory.

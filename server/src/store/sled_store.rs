@@ -56,7 +56,9 @@ impl SledStore {
     pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open(&settings.dir)?;
         let (engine, identity) = open_engine(&directory, &marker, settings.cache_bytes)?;
-        let marker = Marker { commit_sequence: identity.sequence, state: State::Ready, ..marker };
+        let (store_id, commit_sequence) = (identity.id, identity.sequence);
+        let marker =
+            Marker { store_id, format_version: FORMAT_VERSION, commit_sequence, state: State::Ready };
         marker.write(directory.path())?;
         let shared = Arc::new(Shared::new(engine, identity.sequence));
         let (queue, messages) = sync_channel(QUEUE_SHARES + QUEUE_SPARE);
@@ -166,7 +168,7 @@ fn reconcile(directory: &Directory, marker: &Marker, found: Option<Identity>) ->
                 let found = found.sequence;
                 return emptied(format!("the store ends at commit {found}, plimsoll.json knows of {known}"));
             }
-            Ok(found)
+            Ok(Identity { format: FORMAT_VERSION, ..found })
         }
     }
 }

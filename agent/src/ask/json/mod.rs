@@ -3,6 +3,7 @@
 //! Fields have the names, units and meanings of the wire contract (`proto/plimsoll/v1`) and only ever grow in number.
 //! Enumerations are lower-case words without their prefix (`exact`, `oom`, `bigger`). A field that is not known is `null`.
 
+mod attempt;
 mod predictor;
 mod stats;
 
@@ -11,7 +12,7 @@ use plimsoll_proto::v1::{
 };
 use serde::Serialize;
 
-pub(super) fn render_prediction(prediction: &Prediction) -> String {
+pub(crate) fn render_prediction(prediction: &Prediction) -> String {
     render(&predictor::PredictionJson::from(prediction))
 }
 
@@ -19,7 +20,7 @@ pub(super) fn render_explanation(explained: &ExplainResponse) -> String {
     render(&predictor::ExplanationJson::from(explained))
 }
 
-pub(super) fn render_verdict(verdict: &Verdict) -> String {
+pub(crate) fn render_verdict(verdict: &Verdict) -> String {
     render(&predictor::VerdictJson::from(verdict))
 }
 
@@ -28,11 +29,11 @@ pub(super) fn render_stats(stats: &GetStatsResponse) -> String {
 }
 
 pub(super) fn render_attempts(attempts: &ListAttemptsResponse) -> String {
-    render(&stats::AttemptsJson::from(attempts))
+    render(&attempt::AttemptsJson::from(attempts))
 }
 
 pub(super) fn render_attempt(shown: &GetAttemptResponse) -> String {
-    render(&stats::AttemptJson::from(shown))
+    render(&attempt::AttemptJson::from(shown))
 }
 
 fn render(value: &impl Serialize) -> String {

@@ -1,10 +1,12 @@
 //! Answers for people: short lines, each number with its reason.
 
+mod attempt;
 mod predictor;
 mod stats;
 
+pub(super) use attempt::{render_attempt, render_attempts};
 pub(super) use predictor::{render_explanation, render_prediction, render_verdict};
-pub(super) use stats::{render_attempt, render_attempts, render_stats};
+pub(super) use stats::render_stats;
 
 /// Text of a server or a log, for one line of a terminal: control characters could move the cursor or hide lines.
 fn clean(text: &str) -> String {

@@ -6,8 +6,8 @@ use tempfile::TempDir;
 
 use crate::{
     domain::{
-        Action, Attempt, AttemptId, Bytes, Cause, CpuMicros, Exit, Key, Millis, Progress, Resources, Sample,
-        SessionId, Source, Summary, Totals, Verdict,
+        Action, Attempt, AttemptId, Bytes, Cause, CpuMicros, Exit, Key, Micros, Millis, Progress, Resources,
+        Sample, SessionId, Source, Summary, Totals, Verdict,
     },
     store::{Batch, Store, StoreSettings},
 };
@@ -85,6 +85,11 @@ pub(super) fn samples(from: u64, to: u64) -> Vec<Sample> {
         cpu: CpuMicros(n * 800_000 + noise(n) % 1000),
         oom_kill: Some(0),
         reclaim_failures: (n > 10).then_some(n / 2),
+        need_max: n.is_multiple_of(2).then_some(Bytes((noise(n + 1) >> 44) * 4096 + n)),
+        memory_stall: Some(Micros(n * 7)),
+        refaults: None,
+        throttled: Some(Micros(0)),
+        starved: (n > 20).then_some(Millis(n)),
     };
     (from..=to).map(sample).collect()
 }

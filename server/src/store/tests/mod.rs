@@ -3,6 +3,7 @@
 mod conformance;
 mod damage;
 mod fixture;
+mod formats;
 mod full_disk;
 mod opening;
 mod typed;

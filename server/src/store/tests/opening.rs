@@ -118,10 +118,10 @@ async fn a_store_that_is_younger_or_another_one_is_refused() {
 #[tokio::test]
 async fn a_newer_format_is_refused_untouched_with_the_way_out() {
     let dir = closed_store().await;
-    edit_marker(dir.path(), |_| r#"{"format_version": 2, "everything": "else is new"}"#.to_owned());
+    edit_marker(dir.path(), |_| r#"{"format_version": 3, "everything": "else is new"}"#.to_owned());
     let before = contents(dir.path());
     let error = refusal(dir.path());
-    assert!(error.contains("format version 2") && error.contains("start the newer server again"), "{error}");
+    assert!(error.contains("format version 3") && error.contains("start the newer server again"), "{error}");
     assert_eq!(contents(dir.path()), before);
 }
 

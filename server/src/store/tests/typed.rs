@@ -4,9 +4,9 @@ use super::fixture::{attempt, id, samples, stores, summary, verdict};
 use crate::{
     domain::AttemptId,
     store::{
-        Batch, Deleted, Extent, Kind, Limit, Loaded, Run, SeriesRead, Store, append_fragment, delete_attempt,
-        load_summaries, open_attempts, put_attempt, put_summary, put_verdict, read_series, read_summary,
-        read_verdict, roll, seal, sweep,
+        Batch, Deleted, Extent, Kind, Limit, Loaded, MemoryStore, Run, SeriesRead, Store, append_fragment,
+        delete_attempt, each_run, load_summaries, open_attempts, put_attempt, put_summary, put_verdict,
+        read_series, read_summary, read_verdict, roll, seal, sweep,
     },
 };
 
@@ -95,6 +95,25 @@ async fn gaps_are_told_wherever_they_are() {
         let extent = read_series(&store, &job).await.unwrap().extent;
         assert_eq!((extent.last_sequence, extent.samples, extent.lost), (1310, 1203, 107));
     }
+}
+
+#[tokio::test]
+async fn a_roll_while_a_series_is_read_neither_hides_nor_doubles_samples() {
+    let memory = MemoryStore::default();
+    let (store, job) = (Store::Memory(memory.clone()), id("job"));
+    append(&store, &job, 0, 1, 100).await;
+    store.commit(roll(&store, &job).await.unwrap().batch).await.unwrap();
+    append(&store, &job, 0, 101, 200).await;
+    let mut rolled = Some(roll(&store, &job).await.unwrap().batch);
+    let mut read = 0;
+    let extent = each_run(&store, &job, |run| {
+        read += run.samples.len();
+        // the first block has just been read: now the fragments behind it become the second
+        rolled.take().map(|batch| memory.commit(batch).unwrap());
+    });
+    let extent = extent.await.unwrap();
+    assert_eq!((rolled, read, extent.samples, extent.lost), (None, 200, 200, 0));
+    assert_eq!(count(&store, Kind::Fragment).await, 0, "the roll has happened");
 }
 
 #[tokio::test]

@@ -98,7 +98,8 @@ fn row(name: &str, before: &Cost, after: &Cost, seconds: f64, seen: &Seen) {
 /// What the server has of the build, row by row.
 async fn seen_by_agent(server: &Server) -> anyhow::Result<Seen> {
     let mut stats = StatsClient::connect(server.url()).await?;
-    let question = GetAttemptRequest { attempt: "bench-agent".to_owned(), with_series: true };
+    let question =
+        GetAttemptRequest { attempt: "bench-agent".to_owned(), with_series: true, ..Default::default() };
     let answer = stats.get_attempt(question).await?.into_inner();
     let needs = answer.series.iter().map(|row| row.need_max_bytes.unwrap_or(row.need_bytes));
     Ok(Seen(needs.collect()))

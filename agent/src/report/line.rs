@@ -1,28 +1,20 @@
 //! The one line at the end, for the person who reads the job's log: what was used, of what, and where the samples are.
 
-use std::{ffi::OsString, fmt, path::Path, time::Duration};
+use std::{ffi::OsString, fmt, path::Path};
 
-use plimsoll_proto::v1::{Exit, Key, Resources, Totals};
+use plimsoll_proto::v1::Key;
 
-use crate::delivery::Report;
+use super::{
+    Facts,
+    words::{Bytes, Ending, Processes, percent},
+};
 
-/// Everything that the line says.
+/// All that matters, in one line.
 #[derive(Debug)]
-pub(super) struct Line<'a> {
-    pub(super) name: String,
-    pub(super) exit: Exit,
-    pub(super) wall: Duration,
-    pub(super) totals: &'a Totals,
-    /// What was asked for, and the limits in force.
-    pub(super) resources: &'a Resources,
-    pub(super) attempt: &'a str,
-    pub(super) report: &'a Report,
-    /// Samples go nowhere, on purpose.
-    pub(super) measures_only: bool,
-}
+pub(super) struct Line<'a>(pub(super) &'a Facts);
 
 /// What is built, in few words.
-pub(super) fn name(key: &Key, command: &[OsString]) -> String {
+pub(crate) fn name(key: &Key, command: &[OsString]) -> String {
     match (key.package.as_str(), key.version.as_str()) {
         ("", _version) => {
             let file = command.first().and_then(|command| Path::new(command).file_name());
@@ -35,11 +27,10 @@ pub(super) fn name(key: &Key, command: &[OsString]) -> String {
 
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.wall.as_secs_f64();
-        write!(f, "plimsoll: {} {} after {seconds:.1} s", self.name, Ending(self.exit))?;
-        self.write_memory(f)?;
+        let seconds = self.0.wall.as_secs_f64();
+        write!(f, "{}", Head(self.0))?;
         #[expect(clippy::cast_precision_loss, reason = "for people: three digits are shown")]
-        let cpu = self.totals.cpu_usec as f64 / 1e6;
+        let cpu = self.0.totals.cpu_usec as f64 / 1e6;
         write!(f, ", CPU {cpu:.1} s")?;
         if seconds >= 0.1 {
             write!(f, " ({:.1} cores)", cpu / seconds)?;
@@ -48,10 +39,22 @@ impl fmt::Display for Line<'_> {
     }
 }
 
-impl Line<'_> {
+/// The beginning of the line: the end, and the memory. It stands above a folded report.
+#[derive(Debug)]
+pub(super) struct Head<'a>(pub(super) &'a Facts);
+
+impl fmt::Display for Head<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.wall.as_secs_f64();
+        write!(f, "plimsoll: {} {} after {seconds:.1} s", self.0.name, Ending(self.0.exit))?;
+        self.write_memory(f)
+    }
+}
+
+impl Head<'_> {
     fn write_memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let limit = self.resources.memory_limit_bytes;
-        let kills = self.totals.oom_kill.unwrap_or(0);
+        let limit = self.0.resources.memory_limit_bytes;
+        let kills = self.0.totals.oom_kill.unwrap_or(0);
         if kills > 0 {
             write!(f, "; the kernel killed {}", Processes(kills))?;
             match limit {
@@ -59,111 +62,63 @@ impl Line<'_> {
                 None => write!(f, " for memory")?,
             }
         }
-        let Some(need) = self.totals.need_peak_bytes else { return write!(f, "; memory was not measured") };
+        let Some(need) = self.0.totals.need_peak_bytes else { return write!(f, "; memory was not measured") };
         write!(f, "; need {}", Bytes(need))?;
-        if let Some(asked) = self.resources.memory_request_bytes.filter(|&asked| asked > 0) {
+        if let Some(asked) = self.0.resources.memory_request_bytes.filter(|&asked| asked > 0) {
             write!(f, " of {} asked ({} %)", Bytes(asked), percent(need, asked))?;
         } else if let Some(limit) = limit.filter(|&limit| limit > 0) {
             write!(f, ", limit {} ({} %)", Bytes(limit), percent(need, limit))?;
         }
-        match self.totals.memory_peak_bytes {
+        match self.0.totals.memory_peak_bytes {
             Some(mark) => write!(f, ", high-water mark {}", Bytes(mark)),
             None => Ok(()),
         }
     }
+}
 
+impl Line<'_> {
     fn write_samples(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.measures_only {
+        if self.0.measures_only {
             return Ok(());
         }
-        if self.report.delivered {
-            write!(f, ", samples delivered as {}", self.attempt)?;
-        } else if let Some(kept) = &self.report.kept {
-            write!(f, ", samples of {} kept for the next run in {}", self.attempt, kept.display())?;
+        if self.0.delivery.delivered {
+            write!(f, ", samples delivered as {}", self.0.attempt)?;
+        } else if let Some(kept) = &self.0.delivery.kept {
+            write!(f, ", samples of {} kept for the next run in {}", self.0.attempt, kept.display())?;
         } else {
-            write!(f, ", samples of {} not delivered", self.attempt)?;
+            write!(f, ", samples of {} not delivered", self.0.attempt)?;
         }
-        if self.report.lost > 0 {
-            write!(f, ", {} lost", self.report.lost)?;
+        if self.0.delivery.lost > 0 {
+            write!(f, ", {} lost", self.0.delivery.lost)?;
         }
-        match &self.report.problem {
+        match &self.0.delivery.problem {
             Some(problem) => write!(f, ": {problem}"),
             None => Ok(()),
         }
     }
 }
 
-/// Rounded; `of` is above zero.
-fn percent(part: u64, of: u64) -> u128 {
-    (u128::from(part) * 100 + u128::from(of / 2)) / u128::from(of.max(1))
-}
-
-struct Ending(Exit);
-
-impl fmt::Display for Ending {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = |signal| nix::sys::signal::Signal::try_from(signal).map(nix::sys::signal::Signal::as_str);
-        match (self.0.code, self.0.signal) {
-            (Some(code), _signal) => write!(f, "ended with exit code {code}"),
-            (None, Some(signal)) => match known(signal) {
-                Ok(name) => write!(f, "was ended by {name}"),
-                Err(_realtime) => write!(f, "was ended by signal {signal}"),
-            },
-            (None, None) => write!(f, "ended unseen"),
-        }
-    }
-}
-
-struct Processes(u64);
-
-impl fmt::Display for Processes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} process{}", self.0, if self.0 == 1 { "" } else { "es" })
-    }
-}
-
-/// Bytes in the largest unit that leaves a number of at least one, with three digits.
-struct Bytes(u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        #[expect(clippy::cast_precision_loss, reason = "for people: three digits are shown")]
-        let mut number = self.0 as f64;
-        let mut unit = "B";
-        for larger in ["KiB", "MiB", "GiB", "TiB", "PiB"] {
-            // 1023.6 would be shown as 1024
-            if number < 1023.5 {
-                break;
-            }
-            number /= 1024.0;
-            unit = larger;
-        }
-        let digits = match number {
-            _bytes if unit == "B" => 0,
-            n if n < 9.995 => 2,
-            n if n < 99.95 => 1,
-            _large => 0,
-        };
-        write!(f, "{number:.digits$} {unit}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use plimsoll_proto::v1::{Exit, Resources, Totals};
+
     use super::*;
+    use crate::delivery::Report;
 
     fn line(totals: &Totals, resources: &Resources, exit: Exit, report: &Report) -> String {
-        let line = Line {
+        let facts = Facts {
             name: "zlib@1.3".to_owned(),
             exit,
             wall: Duration::from_millis(12_300),
-            totals,
-            resources,
-            attempt: "job-7",
-            report,
-            measures_only: false,
+            totals: *totals,
+            resources: *resources,
+            attempt: "job-7".to_owned(),
+            delivery: report.clone(),
+            ..Facts::default()
         };
-        line.to_string()
+        Line(&facts).to_string()
     }
 
     #[test]
@@ -197,16 +152,6 @@ mod tests {
              need 255 MiB, limit 256 MiB (100 %), CPU 0.0 s (0.0 cores), samples of job-7 kept for the next run in \
              /spool/job-7, 2 lost: connection refused"
         );
-    }
-
-    #[test]
-    fn bytes_have_three_digits() {
-        let shown = |bytes| Bytes(bytes).to_string();
-        assert_eq!(shown(999), "999 B");
-        assert_eq!(shown(1024), "1.00 KiB");
-        assert_eq!(shown((1 << 30) - 1), "1.00 GiB");
-        assert_eq!(shown(15 << 30), "15.0 GiB");
-        assert_eq!(shown(281 << 20), "281 MiB");
     }
 
     #[test]

@@ -1,0 +1,302 @@
+//! JSON of attempts.
+
+use std::collections::BTreeMap;
+
+use plimsoll_proto::v1::{GetAttemptResponse, Key, ListAttemptsResponse, Phase, Resources, Sample, Summary};
+use serde::Serialize;
+
+use crate::ask::words;
+
+/// A page of attempts, newest first.
+#[derive(Debug, Serialize)]
+pub(super) struct AttemptsJson {
+    attempts: Vec<SummaryJson>,
+    /// Empty on the last page.
+    next_page_token: String,
+}
+
+/// One attempt with its series.
+#[derive(Debug, Serialize)]
+pub(super) struct AttemptJson {
+    summary: Option<SummaryJson>,
+    series: Vec<SampleJson>,
+    samples_total: u64,
+    /// Rows of `series` stand for more than one sample.
+    downsampled: bool,
+}
+
+/// What is kept of an attempt.
+#[derive(Debug, Serialize)]
+struct SummaryJson {
+    attempt: String,
+    key: KeyJson,
+    /// 1 for the first execution.
+    number: u32,
+    retries: String,
+    /// `cgroup_v2`, `cgroup_v1` or `process_tree`.
+    source: String,
+    resources: ResourcesJson,
+    started_unix_ms: u64,
+    wall_ms: u64,
+    cpu_usec: u64,
+    samples: u64,
+    samples_lost: u64,
+    need_peak_bytes: u64,
+    need_mean_bytes: u64,
+    memory_peak_bytes: u64,
+    oom_kill: Option<u64>,
+    reclaim_failures: Option<u64>,
+    /// `running`, `succeeded`, `failed` or `lost`.
+    outcome: String,
+    exit_code: Option<i32>,
+    exit_signal: Option<i32>,
+    /// `unspecified` unless the attempt failed.
+    cause: String,
+    /// The need is a lower bound.
+    censored: bool,
+    cpu_peak_cores: f64,
+    /// `own_limit`, `limit_above` or `host`; `unspecified` if nothing was killed or nobody can tell.
+    oom_origin: String,
+    oom_group_kill: Option<u64>,
+    memory_stall_usec: Option<u64>,
+    refaults: Option<u64>,
+    throttled_usec: Option<u64>,
+    starved_ms: Option<u64>,
+    /// In order of their start.
+    phases: Vec<PhaseJson>,
+    /// Empty without phases.
+    peak_phase: String,
+}
+
+/// A part of the build that its output names.
+#[derive(Debug, Serialize)]
+struct PhaseJson {
+    name: String,
+    started_ms: u64,
+    wall_ms: u64,
+    need_peak_bytes: u64,
+    cpu_usec: u64,
+}
+
+/// What is built. Empty means not known.
+#[derive(Debug, Serialize)]
+struct KeyJson {
+    project: String,
+    stack: String,
+    package: String,
+    version: String,
+    variants: String,
+    compiler: String,
+    compiler_version: String,
+    arch: String,
+    build_system: String,
+    r#ref: String,
+    owner: String,
+    labels: BTreeMap<String, String>,
+    build_jobs: Option<u32>,
+    input_bytes: Option<u64>,
+}
+
+/// What was asked for, or is in force.
+#[derive(Debug, Serialize)]
+struct ResourcesJson {
+    memory_request_bytes: Option<u64>,
+    memory_limit_bytes: Option<u64>,
+    cpu_request_cores: Option<f64>,
+    cpu_limit_cores: Option<f64>,
+}
+
+/// One reading, or a row of several.
+#[derive(Debug, Serialize)]
+struct SampleJson {
+    elapsed_ms: u64,
+    memory_bytes: u64,
+    need_bytes: u64,
+    memory_peak_bytes: Option<u64>,
+    cpu_usec: u64,
+    oom_kill: Option<u64>,
+    reclaim_failures: Option<u64>,
+    /// Null if the row is one reading.
+    need_max_bytes: Option<u64>,
+    memory_stall_usec: Option<u64>,
+    refaults: Option<u64>,
+    throttled_usec: Option<u64>,
+    starved_ms: Option<u64>,
+}
+
+impl From<&ListAttemptsResponse> for AttemptsJson {
+    fn from(page: &ListAttemptsResponse) -> Self {
+        Self {
+            attempts: page.attempts.iter().map(SummaryJson::from).collect(),
+            next_page_token: page.next_page_token.clone(),
+        }
+    }
+}
+
+impl From<&GetAttemptResponse> for AttemptJson {
+    fn from(shown: &GetAttemptResponse) -> Self {
+        Self {
+            summary: shown.summary.as_ref().map(SummaryJson::from),
+            series: shown.series.iter().map(SampleJson::from).collect(),
+            samples_total: shown.samples_total,
+            downsampled: shown.downsampled,
+        }
+    }
+}
+
+impl From<&Summary> for SummaryJson {
+    fn from(summary: &Summary) -> Self {
+        let exit = summary.exit.unwrap_or_default();
+        Self {
+            attempt: summary.attempt.clone(),
+            key: KeyJson::from(summary.key.clone().unwrap_or_default()),
+            number: summary.number,
+            retries: summary.retries.clone(),
+            source: words::source(summary.source()),
+            resources: ResourcesJson::from(summary.resources.unwrap_or_default()),
+            started_unix_ms: summary.started_unix_ms,
+            wall_ms: summary.wall_ms,
+            cpu_usec: summary.cpu_usec,
+            samples: summary.samples,
+            samples_lost: summary.samples_lost,
+            need_peak_bytes: summary.need_peak_bytes,
+            need_mean_bytes: summary.need_mean_bytes,
+            memory_peak_bytes: summary.memory_peak_bytes,
+            oom_kill: summary.oom_kill,
+            reclaim_failures: summary.reclaim_failures,
+            outcome: words::outcome(summary.outcome()),
+            exit_code: exit.code,
+            exit_signal: exit.signal,
+            cause: words::cause(summary.cause()),
+            censored: summary.censored,
+            cpu_peak_cores: summary.cpu_peak_cores,
+            oom_origin: words::oom_origin(summary.oom_origin()),
+            oom_group_kill: summary.oom_group_kill,
+            memory_stall_usec: summary.memory_stall_usec,
+            refaults: summary.refaults,
+            throttled_usec: summary.throttled_usec,
+            starved_ms: summary.starved_ms,
+            phases: summary.phases.iter().map(PhaseJson::from).collect(),
+            peak_phase: summary.peak_phase.clone(),
+        }
+    }
+}
+
+impl From<&Phase> for PhaseJson {
+    fn from(phase: &Phase) -> Self {
+        Self {
+            name: phase.name.clone(),
+            started_ms: phase.started_ms,
+            wall_ms: phase.wall_ms,
+            need_peak_bytes: phase.need_peak_bytes,
+            cpu_usec: phase.cpu_usec,
+        }
+    }
+}
+
+impl From<Key> for KeyJson {
+    fn from(key: Key) -> Self {
+        let hints = key.hints.unwrap_or_default();
+        Self {
+            project: key.project,
+            stack: key.stack,
+            package: key.package,
+            version: key.version,
+            variants: key.variants,
+            compiler: key.compiler,
+            compiler_version: key.compiler_version,
+            arch: key.arch,
+            build_system: key.build_system,
+            r#ref: key.r#ref,
+            owner: key.owner,
+            labels: key.labels.into_iter().collect(),
+            build_jobs: hints.build_jobs,
+            input_bytes: hints.input_bytes,
+        }
+    }
+}
+
+impl From<Resources> for ResourcesJson {
+    fn from(resources: Resources) -> Self {
+        Self {
+            memory_request_bytes: resources.memory_request_bytes,
+            memory_limit_bytes: resources.memory_limit_bytes,
+            cpu_request_cores: resources.cpu_request_cores,
+            cpu_limit_cores: resources.cpu_limit_cores,
+        }
+    }
+}
+
+impl From<&Sample> for SampleJson {
+    fn from(sample: &Sample) -> Self {
+        Self {
+            elapsed_ms: sample.elapsed_ms,
+            memory_bytes: sample.memory_bytes,
+            need_bytes: sample.need_bytes,
+            memory_peak_bytes: sample.memory_peak_bytes,
+            cpu_usec: sample.cpu_usec,
+            oom_kill: sample.oom_kill,
+            reclaim_failures: sample.reclaim_failures,
+            need_max_bytes: sample.need_max_bytes,
+            memory_stall_usec: sample.memory_stall_usec,
+            refaults: sample.refaults,
+            throttled_usec: sample.throttled_usec,
+            starved_ms: sample.starved_ms,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::v1::{Exit, OomOrigin, Outcome};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::ask::json::render_attempt;
+
+    #[test]
+    fn an_attempt_has_the_names_of_the_wire_and_null_for_the_unknown() {
+        let summary = Summary {
+            attempt: "a".to_owned(),
+            key: Some(Key { package: "zlib".to_owned(), r#ref: "main".to_owned(), ..Key::default() }),
+            outcome: Outcome::Failed.into(),
+            exit: Some(Exit { code: Some(2), signal: None }),
+            ..Summary::default()
+        };
+        let shown = GetAttemptResponse {
+            summary: Some(summary),
+            series: vec![Sample::default()],
+            ..Default::default()
+        };
+        let said: Value = serde_json::from_str(&render_attempt(&shown)).unwrap();
+        let summary = &said["summary"];
+        assert_eq!(summary["key"]["ref"], json!("main"));
+        assert_eq!([&summary["exit_code"], &summary["oom_kill"]], [&json!(2), &Value::Null]);
+        assert_eq!([&summary["outcome"], &said["series"][0]["need_bytes"]], [&json!("failed"), &json!(0)]);
+    }
+
+    #[test]
+    fn what_held_a_build_back_and_its_phases_are_said() {
+        let phase = Phase { name: "build".to_owned(), wall_ms: 5, ..Phase::default() };
+        let summary = Summary {
+            oom_origin: OomOrigin::LimitAbove.into(),
+            starved_ms: Some(7),
+            phases: vec![phase],
+            peak_phase: "build".to_owned(),
+            ..Summary::default()
+        };
+        let row = Sample { need_max_bytes: Some(9), ..Sample::default() };
+        let shown = GetAttemptResponse { summary: Some(summary), series: vec![row], ..Default::default() };
+        let said: Value = serde_json::from_str(&render_attempt(&shown)).unwrap();
+        let summary = &said["summary"];
+        assert_eq!(
+            [&summary["oom_origin"], &summary["peak_phase"]],
+            [&json!("limit_above"), &json!("build")]
+        );
+        assert_eq!([&summary["starved_ms"], &summary["throttled_usec"]], [&json!(7), &Value::Null]);
+        assert_eq!(
+            [&summary["phases"][0]["wall_ms"], &said["series"][0]["need_max_bytes"]],
+            [&json!(5), &json!(9)]
+        );
+    }
+}

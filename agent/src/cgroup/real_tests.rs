@@ -1,0 +1,67 @@
+//! Kills in real v1 groups that are arranged in ways in which [`crate::meter`] does not arrange them.
+
+use std::process::{Command, Stdio};
+
+use super::{Groups, Limits, OwnGroup, Reader, Version, find};
+use crate::{kernel::Kernel, meter::Reading};
+
+const EAT: &str = "head -c 300000000 /dev/zero | tail >/dev/null";
+
+fn make(outer: &Groups) -> Option<OwnGroup> {
+    OwnGroup::make(outer, &ulid::Ulid::new().to_string()).ok()
+}
+
+/// Runs a script in `own`; the counters before and after.
+fn run(own: &OwnGroup, script: &str) -> (Reading, Reading) {
+    let mut reader = Reader::open(own.groups(), &Limits::read(own.groups())).unwrap().unwrap();
+    let before = reader.read().unwrap();
+    own.enter().unwrap();
+    let mut command = Command::new("/bin/sh");
+    let child =
+        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    own.leave();
+    let mut child = child.unwrap();
+    // looks again and again, because a group of the build may be gone at the end
+    while child.try_wait().unwrap().is_none() {
+        reader.read().unwrap();
+        std::thread::yield_now();
+    }
+    (before, reader.read().unwrap())
+}
+
+#[tokio::test]
+async fn a_kill_at_a_limit_above_is_told_from_one_at_the_own_limit() {
+    let Some(agent) = find(&Kernel::running(), "self").unwrap() else { return };
+    let Some(outer) = make(&agent) else { return println!("skipped: no cgroup can be made here") };
+    let Some(inner) = make(outer.groups()) else {
+        outer.discard();
+        return println!("skipped: no cgroup can be made in one that was made");
+    };
+    outer.set_memory_limit(64 << 20).unwrap();
+    let (before, after) = run(&inner, EAT);
+    inner.remove().await;
+    outer.remove().await;
+    assert_eq!(after.oom_kill.unwrap() - before.oom_kill.unwrap(), 1);
+    assert_eq!(after.limit_hits, before.limit_hits, "{after:?}");
+    assert!(after.limit_hits_above > before.limit_hits_above, "{after:?}");
+    assert!(after.failures_above > Some(0), "{after:?}");
+}
+
+#[tokio::test]
+async fn a_kill_in_a_group_that_the_build_made_counts_after_that_group_is_gone() {
+    let Some(agent) = find(&Kernel::running(), "self").unwrap() else { return };
+    let Some(own) = make(&agent).filter(|own| own.groups().memory.version == Version::V1) else {
+        return println!("skipped: no v1 cgroup can be made here");
+    };
+    let dir = own.groups().memory.dir.display().to_string();
+    let script = format!(
+        "set -e; mkdir '{dir}/my test'; echo 33554432 > '{dir}/my test/memory.limit_in_bytes'; \
+         sh -c 'echo $$ > \"{dir}/my test/cgroup.procs\"; {EAT}; exit 0'; sleep 1; rmdir '{dir}/my test'"
+    );
+    let (before, after) = run(&own, &script);
+    let left = std::path::Path::new(&dir).join("my test").try_exists().unwrap();
+    own.remove().await;
+    assert!(!left);
+    assert_eq!(after.oom_kill.unwrap() - before.oom_kill.unwrap(), 1, "{after:?}");
+    assert!(after.limit_hits > before.limit_hits, "{after:?}");
+}

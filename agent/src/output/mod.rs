@@ -1,0 +1,223 @@
+//! The build's output, on its way through the agent.
+//!
+//! Where phases are wanted, the build writes to the agent instead of to the job's log, and the agent writes on what comes
+//! ([`pump`]) and reads phases out of it ([`markers`], [`tracker`], [`board`]). A terminal is replaced by a terminal
+//! ([`terminal`]), everything else by a pipe. Two streams that are one (`2>&1`) stay one, so that their lines stay in order.
+//! Where this cannot be set up, the build gets the streams as they are, and has no phases.
+
+mod board;
+mod markers;
+mod pump;
+mod terminal;
+mod tracker;
+
+use std::{
+    ffi::CString,
+    io,
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
+    sync::Arc,
+    time::Duration,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::OFlag,
+    spawn::PosixSpawnFileActions,
+    sys::{signal::Signal, stat::Mode},
+};
+use rustix::{
+    fs::fstat,
+    pipe::{PipeFlags, pipe_with},
+    stdio::{stderr, stdin, stdout},
+    termios::isatty,
+};
+use tokio::{sync::oneshot, time::timeout};
+
+pub(crate) use board::Change;
+pub use markers::{Kinds, PATTERNS, Pattern};
+
+use board::Board;
+use markers::Scanner;
+use pump::{Kind, Pump, Stop, never_wait};
+use terminal::{Terminal, in_foreground};
+
+/// How long a stream may stay open after the end of the command: a `tee` behind the shell's back (`exec > >(tee log)`) is done in
+/// that time. What stays longer is a daemon, which nobody waits for.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// The streams of a command that is about to start, or runs. Dropped, it restores the terminal.
+#[derive(Debug)]
+pub(crate) struct Output {
+    board: Arc<Board>,
+    stop: Stop,
+    /// Tell the ends of what comes from the build.
+    streams: Vec<oneshot::Receiver<()>>,
+    /// What the command gets: descriptors of the agent, and which of its own they become.
+    pipes: Vec<(OwnedFd, Vec<RawFd>)>,
+    terminal: Option<Terminal>,
+    on_terminal: Vec<RawFd>,
+}
+
+impl Output {
+    /// Prepares to look for marks; before the command starts, so that nothing is left to fail after that. `None` if it fails: the
+    /// command then gets the streams of the agent.
+    pub(crate) fn prepare(kinds: &Kinds) -> Option<Self> {
+        Self::set_up(kinds)
+            .inspect_err(|error| tracing::warn!(%error, "the output is not read, so the build has no phases"))
+            .ok()
+    }
+
+    fn set_up(kinds: &Kinds) -> io::Result<Self> {
+        let mut output = Self {
+            board: Arc::new(Board::default()),
+            stop: Stop::new()?,
+            streams: Vec::new(),
+            pipes: Vec::new(),
+            terminal: None,
+            on_terminal: Vec::new(),
+        };
+        let one = same(stdout(), stderr());
+        let first = if one { vec![stdout(), stderr()] } else { vec![stdout()] };
+        let second = if one { Vec::new() } else { vec![stderr()] };
+        for targets in [first, second] {
+            let Some(&sink) = targets.first() else { continue };
+            let numbers = targets.iter().map(AsRawFd::as_raw_fd).collect();
+            if !isatty(sink) {
+                output.add_pipe(sink, numbers, kinds)?;
+            } else if output.terminal.is_none() && in_foreground(sink) {
+                output.add_terminal(sink, numbers, kinds)?;
+            }
+            // a second terminal, or one that belongs to others now, is inherited
+        }
+        Ok(output)
+    }
+
+    fn add_pipe(&mut self, sink: BorrowedFd<'static>, targets: Vec<RawFd>, kinds: &Kinds) -> io::Result<()> {
+        let (source, end) = pipe_with(PipeFlags::CLOEXEC)?;
+        never_wait(&source)?;
+        let kind = Kind::Pipe(Scanner::new(kinds.clone()), Arc::clone(&self.board));
+        self.streams.push(Pump { source, sink, stop: self.stop.clone(), kind }.start()?);
+        self.pipes.push((end, targets));
+        Ok(())
+    }
+
+    fn add_terminal(
+        &mut self,
+        sink: BorrowedFd<'static>,
+        targets: Vec<RawFd>,
+        kinds: &Kinds,
+    ) -> io::Result<()> {
+        let terminal = Terminal::like(sink)?;
+        let source = Arc::clone(&terminal.master);
+        let kind = Kind::Terminal(Scanner::new(kinds.clone()), Arc::clone(&self.board));
+        self.streams.push(Pump { source, sink, stop: self.stop.clone(), kind }.start()?);
+        self.on_terminal = targets;
+        if terminal.typed {
+            self.on_terminal.push(stdin().as_raw_fd());
+        }
+        self.terminal = Some(terminal);
+        Ok(())
+    }
+
+    /// Whether the command becomes the leader of a session of its own: it then gets no signal from the agent's terminal or group.
+    pub(crate) fn own_session(&self) -> bool {
+        self.terminal.is_some()
+    }
+
+    /// Connects the command's streams.
+    pub(crate) fn connect(&self, files: &mut PosixSpawnFileActions) -> Result<(), Errno> {
+        for (pipe, targets) in &self.pipes {
+            targets.iter().try_for_each(|target| files.add_dup2(pipe.as_raw_fd(), *target))?;
+        }
+        if let (Some(terminal), Some((first, others))) = (&self.terminal, self.on_terminal.split_first()) {
+            let path: &CString = &terminal.path;
+            // the first terminal that the leader of a session opens becomes its controlling terminal
+            files.add_open(*first, path.as_c_str(), OFlag::O_RDWR, Mode::empty())?;
+            others.iter().try_for_each(|other| files.add_dup2(*first, *other))?;
+        }
+        Ok(())
+    }
+
+    /// The command runs: its ends are its own from now on, and the real terminal lets everything through.
+    pub(crate) fn started(&mut self) {
+        self.pipes.clear();
+        let Some(terminal) = &mut self.terminal else { return };
+        terminal.slave = None;
+        let typed = terminal
+            .take_over()
+            .and_then(|()| if terminal.typed { type_into(terminal, &self.stop) } else { Ok(()) });
+        if let Err(error) = typed {
+            tracing::warn!(%error, "the terminal does not take part in the build");
+        }
+    }
+
+    /// The next change of phase. May be dropped and called again.
+    pub(crate) async fn next_change(&self) -> Change {
+        self.board.next().await
+    }
+
+    /// As [`Self::next_change`], if there is one.
+    pub(crate) fn take_change(&self) -> Option<Change> {
+        self.board.take()
+    }
+
+    /// The real terminal has another size.
+    pub(crate) fn resized(&self) {
+        if let Some(terminal) = &self.terminal {
+            terminal.resize();
+        }
+    }
+
+    /// Does what a key on the build's terminal does.
+    pub(crate) fn key(&self, signal: Signal) {
+        if let Some(terminal) = &self.terminal {
+            terminal.signal(signal);
+        }
+    }
+
+    /// Writes on what the command left, after its end. What still holds a stream after [`GRACE`] loses its reader: a daemon that
+    /// goes on writing gets SIGPIPE or EPIPE. Waits for a reader that is slow as long as it takes, as the build would have; may be
+    /// dropped and called again.
+    pub(crate) async fn drain(&mut self) {
+        // it cannot fail: nothing is ever sent, only the end counts
+        if timeout(GRACE, ends(&mut self.streams)).await.is_err() {
+            self.stop.stop();
+            ends(&mut self.streams).await;
+        }
+    }
+
+    /// Lets go of the streams and restores the terminal.
+    pub(crate) fn close(mut self) {
+        self.stop.stop();
+        if let Some(terminal) = &mut self.terminal {
+            terminal.give_back();
+        }
+        let skipped = self.board.skipped();
+        if skipped > 0 {
+            tracing::info!(skipped, "phases came faster than they could be measured");
+        }
+    }
+}
+
+async fn ends(streams: &mut Vec<oneshot::Receiver<()>>) {
+    while let Some(stream) = streams.first_mut() {
+        let _ended = stream.await;
+        streams.swap_remove(0);
+    }
+}
+
+/// What is typed goes to the build.
+fn type_into(terminal: &Terminal, stop: &Stop) -> io::Result<()> {
+    let sink = Arc::clone(&terminal.master);
+    Pump { source: stdin(), sink, stop: stop.clone(), kind: Kind::Typed }.start().map(drop)
+}
+
+/// Whether two descriptors are the same file, pipe, socket or terminal.
+fn same(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
+    match (fstat(one), fstat(other)) {
+        (Ok(one), Ok(other)) => {
+            (one.st_dev, one.st_ino, one.st_rdev) == (other.st_dev, other.st_ino, other.st_rdev)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,195 @@
+//! Copies one stream of the build on, as it comes, in a thread of its own.
+//!
+//! The thread reads what is there and writes it on before it looks at it. It holds one buffer: if the reader of the job's log is
+//! slow, the write waits, then the pipe is full, and then the build waits, as it would without the agent. A reader that
+//! has gone away closes the build's end too, so that the build gets SIGPIPE or EPIPE, as it would without the agent.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+    thread,
+};
+
+use rustix::{
+    event::{EventfdFlags, PollFd, PollFlags, eventfd, poll},
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+};
+use tokio::sync::oneshot;
+
+use super::{board::Board, markers::Scanner};
+
+/// What a pipe holds.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// What may wait in a pipe or a terminal when the build ends: the largest pipe that an ordinary user can make (pipe(7),
+/// `pipe-max-size`). After so many bytes everything was read that the build itself had written.
+const DRAIN_BYTES: usize = 1024 * 1024;
+
+/// Tells pumps to end. All of them, once, for good.
+#[derive(Debug, Clone)]
+pub(super) struct Stop(Arc<OwnedFd>);
+
+impl Stop {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?)))
+    }
+
+    /// Pumps read what is there now, and end.
+    pub(super) fn stop(&self) {
+        if let Err(error) = rustix::io::write(&self.0, &1_u64.to_le_bytes()) {
+            tracing::debug!(%error, "cannot stop a stream");
+        }
+    }
+}
+
+/// What happens to the bytes besides, and when the stream ends.
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// Output through a pipe. If its reader goes away, so does the pipe.
+    Pipe(Scanner, Arc<Board>),
+    /// Output through a terminal. If the real one goes away, its kernel says so with SIGHUP; the build's own stays and is emptied,
+    /// so that a build that ignores this is not held up.
+    Terminal(Scanner, Arc<Board>),
+    /// What a person types. It ends when the build does.
+    Typed,
+}
+
+/// One stream, from its source to its sink.
+#[derive(Debug)]
+pub(super) struct Pump<S, K> {
+    pub(super) source: S,
+    pub(super) sink: K,
+    pub(super) stop: Stop,
+    pub(super) kind: Kind,
+}
+
+/// What there is to do.
+struct Ready {
+    read: bool,
+    stop: bool,
+    sink_gone: bool,
+}
+
+impl Ready {
+    const TO_READ: Self = Self { read: true, stop: false, sink_gone: false };
+}
+
+impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
+    /// Starts the thread. What is returned tells its end.
+    pub(super) fn start(self) -> io::Result<oneshot::Receiver<()>> {
+        let (ended, end) = oneshot::channel();
+        let mut buffer = vec![0; BUFFER_BYTES];
+        thread::Builder::new().name("output".to_owned()).spawn(move || {
+            if let Err(error) = self.run(&mut buffer) {
+                tracing::debug!(%error, "a stream of the build has ended");
+            }
+            drop(ended);
+        })?;
+        Ok(end)
+    }
+
+    /// Until the end of the source, of the sink, or until it is told to stop. The source is closed at the end: whoever
+    /// still holds the other side of a pipe, a daemon for example, gets SIGPIPE or EPIPE at its next write.
+    fn run(mut self, buffer: &mut [u8]) -> io::Result<()> {
+        // once it is told to stop: what it may still read
+        let mut left = None;
+        let mut sink_gone = false;
+        loop {
+            let ready = if left.is_none() { self.wait(sink_gone)? } else { Ready::TO_READ };
+            sink_gone = sink_gone || ready.sink_gone;
+            if ready.stop {
+                left = Some(self.drain_bytes());
+            }
+            if left == Some(0) || self.must_end(sink_gone) {
+                return Ok(());
+            }
+            if !ready.read && !ready.stop {
+                continue;
+            }
+            let read = match read_now(&self.source, buffer) {
+                Ok(0) => return Ok(()),
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && left.is_none() => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            let bytes = buffer.get(..read).unwrap_or_default();
+            sink_gone = sink_gone || write_all(self.sink.as_fd(), bytes).is_err();
+            self.look_at(bytes);
+            left = left.map(|left: usize| left.saturating_sub(read));
+        }
+    }
+
+    fn look_at(&mut self, bytes: &[u8]) {
+        if let Kind::Pipe(scanner, board) | Kind::Terminal(scanner, board) = &mut self.kind {
+            let marks = scanner.scan(bytes);
+            if !marks.is_empty() {
+                board.note(marks);
+            }
+        }
+    }
+
+    fn must_end(&self, sink_gone: bool) -> bool {
+        sink_gone && !matches!(self.kind, Kind::Terminal(..))
+    }
+
+    fn drain_bytes(&self) -> usize {
+        if matches!(self.kind, Kind::Typed) { 0 } else { DRAIN_BYTES }
+    }
+
+    /// Waits for something to do.
+    fn wait(&self, sink_gone: bool) -> io::Result<Ready> {
+        let mut fds = [
+            PollFd::new(&self.source, PollFlags::IN),
+            PollFd::new(&*self.stop.0, PollFlags::IN),
+            // asks for nothing; a reader that has gone away is told all the same
+            PollFd::new(&self.sink, PollFlags::empty()),
+        ];
+        // one that is known to be gone would be told again and again
+        let watched = if sink_gone { 2 } else { 3 };
+        retry(|| poll(fds.get_mut(..watched).unwrap_or_default(), None))?;
+        let [source, stop, sink] = fds.map(|fd| fd.revents());
+        Ok(Ready {
+            read: !source.is_empty(),
+            stop: !stop.is_empty(),
+            sink_gone: sink.contains(PollFlags::ERR),
+        })
+    }
+}
+
+/// Makes reads of a descriptor return at once. It must not be shared with others, who would be surprised.
+pub(super) fn never_wait(fd: impl AsFd) -> io::Result<()> {
+    let flags = fcntl_getfl(&fd)?;
+    Ok(fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
+}
+
+/// What is there now. The other side of a terminal that was closed is the end, as it is for a pipe.
+fn read_now(source: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    match retry(|| rustix::io::read(&source, &mut *buffer)) {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => Ok(0),
+        result => result,
+    }
+}
+
+fn write_all(sink: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match retry(|| rustix::io::write(sink, bytes)) {
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            // whoever started the agent may have set its streams so
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                retry(|| poll(&mut [PollFd::new(&sink, PollFlags::OUT)], None))?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}

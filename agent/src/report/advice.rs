@@ -1,0 +1,87 @@
+//! What the next attempt should ask for, and whether a failed one is worth another: the server's word if it has one, else what
+//! follows from this build alone.
+
+use plimsoll_proto::v1::{Key, PredictRequest, Prediction, ShouldRetryRequest, Verdict};
+
+use super::Facts;
+use crate::{
+    ask::{Client, Failure},
+    delivery,
+};
+
+/// Without history: room above the need of one build. The need of repeated builds varies by some percent, and a limit close to the
+/// need leaves the compiler's own text no room in memory.
+const MARGIN_PERCENT: u64 = 25;
+/// Sizes are rounded up to this.
+const STEP_BYTES: u64 = 16 << 20;
+
+/// What the server said.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Advice {
+    pub(crate) prediction: Option<Prediction>,
+    /// Only for a build that failed.
+    pub(crate) verdict: Option<Verdict>,
+    /// Why there is no answer, if one was wanted.
+    pub(crate) problem: Option<String>,
+}
+
+/// Asks the server to which the attempt was delivered.
+pub(crate) async fn ask(delivery: &delivery::Settings, key: Key, attempt: String, failed: bool) -> Advice {
+    answers(delivery, key, attempt, failed)
+        .await
+        .unwrap_or_else(|failure| Advice { problem: Some(failure.to_string()), ..Advice::default() })
+}
+
+async fn answers(
+    delivery: &delivery::Settings,
+    key: Key,
+    attempt: String,
+    failed: bool,
+) -> Result<Advice, Failure> {
+    let Some(server) = &delivery.server else { return Ok(Advice::default()) };
+    let client = Client::connect(server, delivery.ca.as_deref()).await?;
+    let verdict = if failed {
+        Some(client.should_retry(ShouldRetryRequest { attempt, ..ShouldRetryRequest::default() }).await?)
+    } else {
+        None
+    };
+    // a verdict that says what to ask for next knows more than a prediction
+    let next = verdict.as_ref().and_then(|verdict| verdict.next.clone());
+    let prediction = match next {
+        Some(next) => next,
+        None => client.predict(PredictRequest { key: Some(key) }).await?,
+    };
+    Ok(Advice { prediction: Some(prediction), verdict, problem: None })
+}
+
+/// A memory request that follows from this build alone, bytes. `None` if nothing follows: it was not measured, or it was killed
+/// for memory, and so needs more than anybody has seen.
+pub(super) fn from_need(facts: &Facts) -> Option<u64> {
+    let killed = facts.totals.oom_kill.unwrap_or(0) > 0 || facts.totals.starved_ms.unwrap_or(0) > 0;
+    let need = facts.totals.need_peak_bytes.filter(|_| !killed)?;
+    let wanted = need.saturating_add(need.saturating_mul(MARGIN_PERCENT) / 100);
+    Some(wanted.div_ceil(STEP_BYTES).saturating_mul(STEP_BYTES))
+}
+
+/// The words for [`from_need`].
+pub(super) fn basis() -> String {
+    format!("this build's need and {MARGIN_PERCENT} %, without history")
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::v1::Totals;
+
+    use super::*;
+
+    #[test]
+    fn one_build_alone_gives_its_need_and_a_margin_unless_it_was_held_back() {
+        let totals = Totals { need_peak_bytes: Some(1000 << 20), oom_kill: Some(0), ..Totals::default() };
+        let advice = |totals| from_need(&Facts { totals, ..Facts::default() });
+        assert_eq!(advice(totals), Some(1264 << 20));
+        assert_eq!(advice(Totals { oom_kill: Some(1), ..totals }), None);
+        assert_eq!(advice(Totals { starved_ms: Some(1), ..totals }), None);
+        assert_eq!(advice(Totals::default()), None);
+        assert!(advice(Totals { need_peak_bytes: Some(u64::MAX), ..totals }).is_some());
+    }
+}

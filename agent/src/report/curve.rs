@@ -1,0 +1,32 @@
+//! The memory of a build in one line.
+
+const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const ASCII: [char; 8] = ['_', '.', '-', '=', '+', '*', '%', '#'];
+
+/// A line of at most `width` marks, one for each of as many equal parts of `values`: as high as the largest value in it, the
+/// highest mark for `top`.
+pub(super) fn draw(values: &[u64], top: u64, width: usize, utf8: bool) -> String {
+    let marks = if utf8 { BLOCKS } else { ASCII };
+    let mark = |part: &[u64]| {
+        let value = part.iter().copied().max().unwrap_or(0).min(top);
+        let level = (u128::from(value) * 8).div_ceil(u128::from(top.max(1))).saturating_sub(1);
+        usize::try_from(level).ok().and_then(|level| marks.get(level)).copied().unwrap_or('?')
+    };
+    values.chunks(values.len().div_ceil(width.max(1)).max(1)).map(mark).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_curve_keeps_its_peak_and_its_width() {
+        assert_eq!(draw(&[], 0, 60, true), "");
+        assert_eq!(draw(&[0, 1, 4, 8], 8, 60, true), "▁▁▄█");
+        assert_eq!(draw(&[0, 1, 4, 8], 8, 60, false), "__=#");
+        assert_eq!(draw(&[0, 4, 8, 9], 16, 2, true), "▂▅");
+        assert_eq!(draw(&[u64::MAX, 7], 7, 60, true), "██");
+        let values: Vec<u64> = (0..120).collect();
+        assert_eq!(draw(&values, 119, 60, true).chars().count(), 60);
+    }
+}

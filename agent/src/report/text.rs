@@ -1,0 +1,217 @@
+//! The page at the end of a job's log.
+
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
+
+use plimsoll_proto::v1::{Phase, Prediction, Quantity, Verdict};
+
+use super::{
+    Facts, advice, curve,
+    words::{self, Bytes, Processes, Time, percent},
+};
+use crate::ask::words::{action, cause, is_retry};
+
+/// Phases in the table; the rest is one line.
+const PHASES: usize = 8;
+/// Marks of the curve.
+const CURVE_WIDTH: usize = 60;
+/// Characters of a phase's name.
+const NAME_WIDTH: usize = 32;
+
+/// Everything below the first line; each line ends with a line feed.
+pub(super) fn body(facts: &Facts, utf8: bool) -> String {
+    let mut page = Page::default();
+    memory(&mut page, facts);
+    draw(&mut page, facts, utf8);
+    cpu(&mut page, facts);
+    troubles(&mut page, facts);
+    phases(&mut page, &facts.phases);
+    page.line("samples", &samples(facts));
+    advice_lines(&mut page, facts);
+    page.0
+}
+
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn line(&mut self, title: &str, text: &str) {
+        let line = format!("  {title:<9} {text}");
+        self.0.push_str(line.trim_end());
+        self.0.push('\n');
+    }
+}
+
+fn memory(page: &mut Page, facts: &Facts) {
+    let Some(need) = facts.totals.need_peak_bytes else { return page.line("memory", "not measured") };
+    let mut text = format!("needed {}", Bytes(need));
+    let of = |what: &str, size: Option<u64>| match size.filter(|&size| size > 0) {
+        Some(size) => format!(", {what} {} ({} % of it needed)", Bytes(size), percent(need, size)),
+        None => format!(", {what} nothing"),
+    };
+    text.push_str(&of("asked", facts.resources.memory_request_bytes));
+    text.push_str(&match facts.resources.memory_limit_bytes {
+        None => ", no limit".to_owned(),
+        limit => of("limit", limit),
+    });
+    if let Some(mark) = facts.totals.memory_peak_bytes {
+        let _written = write!(text, "; high-water mark with files {}", Bytes(mark));
+    }
+    page.line("memory", &text);
+}
+
+fn draw(page: &mut Page, facts: &Facts, utf8: bool) {
+    let highest = facts.curve.iter().copied().max().unwrap_or(0);
+    if facts.curve.len() < 2 || highest == 0 {
+        return;
+    }
+    // the limit is the upper edge where that leaves something to see
+    let limit = facts.resources.memory_limit_bytes.filter(|&limit| limit > 0);
+    let top = limit.filter(|&limit| limit >= highest && limit / 2 <= highest).unwrap_or(highest);
+    let line = curve::draw(&facts.curve, top, CURVE_WIDTH, utf8);
+    let edge = match limit {
+        Some(limit) if limit == top => format!("full height is the limit, {}", Bytes(limit)),
+        Some(limit) => format!("full height is {}, the limit {}", Bytes(top), Bytes(limit)),
+        None => format!("full height is {}", Bytes(top)),
+    };
+    page.line("", &format!("{line}  {edge}"));
+    if let Some(phase) = facts.peak_phase() {
+        page.line("", &format!("most in {} ({})", phase.name, Bytes(phase.need_peak_bytes)));
+    }
+}
+
+fn cpu(page: &mut Page, facts: &Facts) {
+    let (used, wall) = (Duration::from_micros(facts.totals.cpu_usec), facts.wall);
+    let mut text = format!("{} in {}", Time(used), Time(wall));
+    if wall >= Duration::from_millis(100) {
+        let _written = write!(text, ", {:.1} cores", used.as_secs_f64() / wall.as_secs_f64());
+    }
+    for (what, cores) in
+        [("asked", facts.resources.cpu_request_cores), ("limit", facts.resources.cpu_limit_cores)]
+    {
+        if let Some(cores) = cores {
+            let _written = write!(text, ", {what} {cores:.1}");
+        }
+    }
+    if let Some(usec) = facts.totals.throttled_usec.filter(|&usec| usec > 0) {
+        let _written = write!(text, "; held back by the limit for {}", Time(Duration::from_micros(usec)));
+    }
+    page.line("cpu", &text);
+}
+
+fn troubles(page: &mut Page, facts: &Facts) {
+    if let Some(ms) = facts.totals.starved_ms.filter(|&ms| ms > 0) {
+        let time = Time(Duration::from_millis(ms));
+        page.line("starved", &format!("{time} at its memory limit, busy with reclaiming memory"));
+    }
+    if let Some(kills) = facts.totals.oom_kill.filter(|&kills| kills > 0) {
+        let origin = words::origin(facts.totals.oom_origin());
+        page.line("killed", &format!("{} by the kernel, {origin}", Processes(kills)));
+    }
+}
+
+/// The phases that took longest, those of one name together.
+fn phases(page: &mut Page, phases: &[Phase]) {
+    let mut sums: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
+    for phase in phases {
+        let (wall, need, cpu) = sums.entry(&phase.name).or_default();
+        *wall = wall.saturating_add(phase.wall_ms);
+        *need = (*need).max(phase.need_peak_bytes);
+        *cpu = cpu.saturating_add(phase.cpu_usec);
+    }
+    if sums.is_empty() {
+        return;
+    }
+    let mut rows: Vec<_> = sums.into_iter().collect();
+    rows.sort_by_key(|(_name, (wall, ..))| std::cmp::Reverse(*wall));
+    page.line("phases", &format!("{:<NAME_WIDTH$} {:>11} {:>11} {:>11}", "", "time", "most needed", "cpu"));
+    let rest = rows.split_off(rows.len().min(PHASES));
+    let mut row = |name: &str, (wall, need, cpu): (u64, u64, u64)| {
+        let short: String = name.chars().take(NAME_WIDTH).collect();
+        let (wall, cpu) = (Time(Duration::from_millis(wall)), Time(Duration::from_micros(cpu)));
+        page.line("", &format!("{short:<NAME_WIDTH$} {wall:>11} {:>11} {cpu:>11}", Bytes(need)));
+    };
+    for (name, sum) in rows {
+        row(name, sum);
+    }
+    if !rest.is_empty() {
+        let sum = rest.iter().fold((0_u64, 0, 0_u64), |all, (_name, one)| {
+            (all.0.saturating_add(one.0), all.1.max(one.1), all.2.saturating_add(one.2))
+        });
+        row(&format!("({} more)", rest.len()), sum);
+    }
+}
+
+fn samples(facts: &Facts) -> String {
+    if facts.measures_only {
+        return "kept nowhere: no server is set".to_owned();
+    }
+    let report = &facts.delivery;
+    let mut text = match &report.kept {
+        _ if report.delivered => format!("delivered as {}", facts.attempt),
+        Some(kept) => format!("{} waits for the next run in {}", facts.attempt, kept.display()),
+        None => format!("{} not delivered", facts.attempt),
+    };
+    if report.lost > 0 {
+        let _written = write!(text, ", {} lost", report.lost);
+    }
+    if let Some(problem) = &report.problem {
+        let _written = write!(text, ": {problem}");
+    }
+    clean(&text)
+}
+
+fn advice_lines(page: &mut Page, facts: &Facts) {
+    if let Some(verdict) = &facts.advice.verdict {
+        page.line("retry", &verdict_words(verdict));
+    }
+    if let Some(prediction) = &facts.advice.prediction {
+        return page.line("next run", &prediction_words(prediction));
+    }
+    if let Some(problem) = &facts.advice.problem {
+        page.line("", &format!("no advice from the server: {}", clean(problem)));
+    }
+    match (advice::from_need(facts), facts.totals.need_peak_bytes) {
+        (Some(request), _) => {
+            page.line("next run", &format!("memory request {} ({})", Bytes(request), advice::basis()));
+        }
+        (None, Some(need)) => {
+            page.line("next run", &format!("more memory than {}: it was held back there", Bytes(need)));
+        }
+        (None, None) => {}
+    }
+}
+
+fn verdict_words(verdict: &Verdict) -> String {
+    let answer = match action(verdict.action()) {
+        _ if !is_retry(verdict.action()) => "no".to_owned(),
+        action => format!("yes, {}", action.replace('_', " ")),
+    };
+    let cause = cause(verdict.cause()).replace('_', " ");
+    format!("{answer}: {cause} ({:.0} % sure); {}", verdict.confidence * 100.0, clean(&verdict.reason))
+}
+
+fn prediction_words(prediction: &Prediction) -> String {
+    let mut parts = Vec::new();
+    let mut add = |name: &str, quantity: Option<&Quantity>, say: fn(u64) -> String| {
+        if let Some(quantity) = quantity {
+            parts.push(format!("{name} {}", say(quantity.value)));
+        }
+    };
+    let bytes = |value| Bytes(value).to_string();
+    #[expect(clippy::cast_precision_loss, reason = "for people: one digit is shown")]
+    let cores = |value: u64| format!("{:.1}", value as f64 / 1000.0);
+    add("memory request", prediction.memory_request_bytes.as_ref(), bytes);
+    add("limit", prediction.memory_limit_bytes.as_ref(), bytes);
+    add("cpu request", prediction.cpu_request_millicores.as_ref(), cores);
+    add("jobs", prediction.build_jobs.as_ref(), |jobs| jobs.to_string());
+    let from = format!("{} attempts, {:.0} % sure", prediction.attempts, prediction.confidence * 100.0);
+    format!("{} ({from})", parts.join(", "))
+}
+
+/// Words of others, for one line: control characters could move the cursor or hide lines.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+use plimsoll_proto::v1::{Action, Cause, Exit, OomOrigin, Resources, Totals};
+
+use super::*;
+use crate::{
+    delivery::Report,
+    report::{Advice, Settings, Style, render},
+};
+
+const GIB: u64 = 1 << 30;
+
+fn phase(name: &str, started_ms: u64, wall_ms: u64, need: u64) -> Phase {
+    Phase { name: name.to_owned(), started_ms, wall_ms, need_peak_bytes: need, cpu_usec: wall_ms * 2000 }
+}
+
+fn good() -> Facts {
+    Facts {
+        name: "hdf5@1.14.6".to_owned(),
+        exit: Exit { code: Some(0), signal: None },
+        wall: Duration::from_secs(100),
+        totals: Totals {
+            cpu_usec: 390_000_000,
+            memory_peak_bytes: Some(8 * GIB),
+            need_peak_bytes: Some(3 * GIB),
+            oom_kill: Some(0),
+            throttled_usec: Some(2_500_000),
+            ..Totals::default()
+        },
+        resources: Resources {
+            memory_request_bytes: Some(16 * GIB),
+            memory_limit_bytes: Some(4 * GIB),
+            cpu_request_cores: Some(4.0),
+            cpu_limit_cores: None,
+        },
+        phases: vec![phase("hdf5: cmake", 0, 10_000, GIB), phase("hdf5: build", 10_000, 80_000, 3 * GIB)],
+        curve: vec![GIB, 2 * GIB, 3 * GIB, GIB],
+        attempt: "gitlab.com:7".to_owned(),
+        delivery: Report { delivered: true, ..Report::default() },
+        ..Facts::default()
+    }
+}
+
+#[test]
+fn a_good_build_says_everything_on_one_page() {
+    let page = render(&good(), &Settings { style: Style::Text, utf8: true, ..Settings::default() }).unwrap();
+    let expected = "\
+plimsoll: hdf5@1.14.6 ended with exit code 0 after 100.0 s; need 3.00 GiB of 16.0 GiB asked (19 %), high-water mark 8.00 GiB
+  memory    needed 3.00 GiB, asked 16.0 GiB (19 % of it needed), limit 4.00 GiB (75 % of it needed); high-water mark with files 8.00 GiB
+            ▂▄▆▂  full height is the limit, 4.00 GiB
+            most in hdf5: build (3.00 GiB)
+  cpu       6 min 30 s in 1 min 40 s, 3.9 cores, asked 4.0; held back by the limit for 2.5 s
+  phases                                            time most needed         cpu
+            hdf5: build                       1 min 20 s    3.00 GiB  2 min 40 s
+            hdf5: cmake                           10.0 s    1.00 GiB      20.0 s
+  samples   delivered as gitlab.com:7
+  next run  memory request 3.75 GiB (this build's need and 25 %, without history)";
+    assert_eq!(page, expected);
+}
+
+#[test]
+fn a_killed_build_names_the_limit_and_the_verdict() {
+    let mut facts = good();
+    facts.totals.oom_kill = Some(2);
+    facts.totals.oom_origin = OomOrigin::LimitAbove.into();
+    facts.totals.starved_ms = Some(61_000);
+    facts.advice.verdict = Some(Verdict {
+        action: Action::FewerJobs.into(),
+        cause: Cause::Oom.into(),
+        confidence: 0.97,
+        reason: "killed\x1b[2J at 4 GiB".to_owned(),
+        ..Verdict::default()
+    });
+    let page = body(&facts, true);
+    assert!(page.contains("  starved   1 min 01 s at its memory limit"), "{page}");
+    let killed =
+        "  killed    2 processes by the kernel, at a limit above the build's own, which others may share";
+    assert!(page.contains(killed), "{page}");
+    assert!(page.contains("  retry     yes, fewer jobs: oom (97 % sure); killed [2J at 4 GiB\n"), "{page}");
+    assert!(page.contains("more memory than 3.00 GiB: it was held back there"), "{page}");
+}
+
+#[test]
+fn the_servers_word_counts_more_than_one_build() {
+    let mut facts = good();
+    let quantity = |value| Some(Quantity { value, basis: None });
+    facts.advice.prediction = Some(Prediction {
+        memory_request_bytes: quantity(5 * GIB),
+        memory_limit_bytes: quantity(6 * GIB),
+        cpu_request_millicores: quantity(3500),
+        build_jobs: quantity(4),
+        attempts: 12,
+        confidence: 0.9,
+        ..Prediction::default()
+    });
+    let page = body(&facts, true);
+    let next = "  next run  memory request 5.00 GiB, limit 6.00 GiB, cpu request 3.5, jobs 4 (12 attempts, 90 % sure)\n";
+    assert!(page.contains(next) && !page.contains("without history"), "{page}");
+    facts.advice = Advice { problem: Some("no server".to_owned()), ..Advice::default() };
+    let page = body(&facts, true);
+    assert!(page.contains("no advice from the server: no server\n"), "{page}");
+    assert!(page.contains("without history"), "{page}");
+}
+
+#[test]
+fn many_phases_are_eight_rows_and_a_sum() {
+    let mut facts = good();
+    // each name twice: a section that is left and entered again
+    facts.phases = (0..40).map(|n| phase(&format!("phase {:02}", n % 20), n, 1000 + n % 20, GIB)).collect();
+    let page = body(&facts, true);
+    let rows: Vec<&str> = page.lines().filter(|line| line.contains("phase ")).collect();
+    assert_eq!(rows.len(), 8 + 1, "{page}");
+    assert!(rows[1].contains("phase 19") && rows[1].contains("2.0 s"), "{page}");
+    let rest: u64 = (0..12).map(|n| 2 * (1000 + n)).sum();
+    assert!(page.contains(&format!("(12 more){:>35}", Time(Duration::from_millis(rest)))), "{page}");
+}
+
+#[test]
+fn in_gitlab_the_page_is_folded_and_without_utf8_it_is_ascii() {
+    let settings = Settings { style: Style::Text, fold: true, utf8: false, file: None };
+    let page = render(&good(), &settings).unwrap();
+    assert!(page.is_ascii(), "{page}");
+    let (start, rest) =
+        page.split_once(":plimsoll[collapsed=true]\r\x1b[0Kplimsoll: hdf5@1.14.6 ended").unwrap();
+    assert!(start.starts_with("\x1b[0Ksection_start:") && rest.contains(" needed 3.00 GiB"), "{page}");
+    let end = page.lines().last().unwrap();
+    assert!(end.starts_with("\x1b[0Ksection_end:") && end.ends_with(":plimsoll\r\x1b[0K"), "{page}");
+}
+
+#[test]
+fn what_was_not_measured_is_not_made_up() {
+    let page = body(&Facts { measures_only: true, ..Facts::default() }, true);
+    let expected =
+        "  memory    not measured\n  cpu       0.0 s in 0.0 s\n  samples   kept nowhere: no server is set\n";
+    assert_eq!(page, expected);
+}

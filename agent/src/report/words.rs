@@ -1,0 +1,108 @@
+//! Numbers and ends in the words of a report.
+
+use std::{fmt, time::Duration};
+
+use plimsoll_proto::v1::{Exit, OomOrigin};
+
+/// Rounded; `of` is above zero.
+pub(super) fn percent(part: u64, of: u64) -> u128 {
+    (u128::from(part) * 100 + u128::from(of / 2)) / u128::from(of.max(1))
+}
+
+/// How the command ended.
+pub(super) struct Ending(pub(super) Exit);
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = |signal| nix::sys::signal::Signal::try_from(signal).map(nix::sys::signal::Signal::as_str);
+        match (self.0.code, self.0.signal) {
+            (Some(code), _signal) => write!(f, "ended with exit code {code}"),
+            (None, Some(signal)) => match known(signal) {
+                Ok(name) => write!(f, "was ended by {name}"),
+                Err(_realtime) => write!(f, "was ended by signal {signal}"),
+            },
+            (None, None) => write!(f, "ended unseen"),
+        }
+    }
+}
+
+/// A number of processes.
+pub(super) struct Processes(pub(super) u64);
+
+impl fmt::Display for Processes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} process{}", self.0, if self.0 == 1 { "" } else { "es" })
+    }
+}
+
+/// Bytes in the largest unit that leaves a number of at least one, with three digits.
+pub(super) struct Bytes(pub(super) u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        #[expect(clippy::cast_precision_loss, reason = "for people: three digits are shown")]
+        let mut number = self.0 as f64;
+        let mut unit = "B";
+        for larger in ["KiB", "MiB", "GiB", "TiB", "PiB"] {
+            // 1023.6 would be shown as 1024
+            if number < 1023.5 {
+                break;
+            }
+            number /= 1024.0;
+            unit = larger;
+        }
+        let digits = match number {
+            _bytes if unit == "B" => 0,
+            n if n < 9.995 => 2,
+            n if n < 99.95 => 1,
+            _large => 0,
+        };
+        f.pad(&format!("{number:.digits$} {unit}"))
+    }
+}
+
+/// Seconds with one digit after the point, below a minute; minutes and seconds above.
+pub(super) struct Time(pub(super) Duration);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        let text = match seconds {
+            0..60 => format!("{:.1} s", self.0.as_secs_f64()),
+            60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+            _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+        };
+        f.pad(&text)
+    }
+}
+
+/// Whose limit the kernel enforced.
+pub(super) fn origin(origin: OomOrigin) -> &'static str {
+    match origin {
+        OomOrigin::OwnLimit => "at the build's own limit",
+        OomOrigin::LimitAbove => "at a limit above the build's own, which others may share",
+        OomOrigin::Host => "because the whole machine had no memory left",
+        OomOrigin::Unspecified => "for memory",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_three_digits() {
+        let shown = |bytes| Bytes(bytes).to_string();
+        assert_eq!(shown(999), "999 B");
+        assert_eq!(shown(1024), "1.00 KiB");
+        assert_eq!(shown((1 << 30) - 1), "1.00 GiB");
+        assert_eq!(shown(15 << 30), "15.0 GiB");
+        assert_eq!(shown(281 << 20), "281 MiB");
+    }
+
+    #[test]
+    fn times_are_as_short_as_they_can_be() {
+        let shown = |ms| Time(Duration::from_millis(ms)).to_string();
+        assert_eq!([950, 61_000, 3_661_000].map(shown), ["0.9 s", "1 min 01 s", "1 h 01 min"]);
+    }
+}

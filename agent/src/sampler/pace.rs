@@ -1,0 +1,139 @@
+//! When to read, and when a row of readings is complete.
+//!
+//! Builds of two seconds must have a series, so at first every reading is a row. Then the memory is read ten times a second,
+//! because a peak of 0.3 s is missed by half of all 1 Hz samplers, and a row is sent once in the interval that was set. A moment
+//! that was missed is a gap, never made up.
+
+use std::time::Duration;
+
+/// Until [`FIRST_UNTIL`] every reading is a row.
+const FIRST_STEP: Duration = Duration::from_millis(50);
+const FIRST_UNTIL: Duration = Duration::from_secs(2);
+/// A peak of 250 ms is hit twice.
+const READ_STEP: Duration = Duration::from_millis(100);
+/// Whatever was set, the agent takes no more of the machine than this.
+const SHORTEST_STEP: Duration = Duration::from_millis(10);
+/// A reading of all processes costs more the more there are. For each moment of CPU time that it took the agent rests this many,
+/// which is 1 % of one core.
+const REST: u32 = 99;
+
+/// What is to be read now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Due {
+    /// The memory alone.
+    Size,
+    /// Everything: the row ends here.
+    Row,
+}
+
+/// The plan of one build, in time since its start.
+#[derive(Debug)]
+pub(super) struct Pace {
+    interval: Duration,
+    next: Duration,
+    row_end: Duration,
+}
+
+impl Pace {
+    /// A plan with a row every `interval`.
+    pub(super) fn new(interval: Duration) -> Self {
+        let interval = interval.max(SHORTEST_STEP);
+        let first = interval.min(FIRST_STEP);
+        Self { interval, next: first, row_end: first }
+    }
+
+    /// The next moment of the plan.
+    pub(super) fn next(&self) -> Duration {
+        self.next
+    }
+
+    /// What is due at `now`, and plans the following; `None` before that.
+    pub(super) fn take(&mut self, now: Duration) -> Option<Due> {
+        if now < self.next {
+            return None;
+        }
+        let young = self.next < FIRST_UNTIL;
+        let due = if now >= self.row_end { Due::Row } else { Due::Size };
+        if due == Due::Row {
+            let row = if young { self.interval.min(FIRST_STEP) } else { self.interval };
+            self.row_end = following(self.row_end, row, now);
+        }
+        let step = self.interval.min(if young { FIRST_STEP } else { READ_STEP });
+        self.next = following(self.next, step, now).min(self.row_end);
+        Some(due)
+    }
+
+    /// Rests after a reading of all processes that took `cost` of CPU time and ended at `now`.
+    pub(super) fn rest(&mut self, now: Duration, cost: Duration) {
+        self.next = self.next.max(now.saturating_add(cost.saturating_mul(REST)));
+    }
+}
+
+/// The next moment after `now` on the grid of `step` that begins at `due`.
+fn following(due: Duration, step: Duration, now: Duration) -> Duration {
+    let missed = now.saturating_sub(due).as_nanos() / step.as_nanos().max(1);
+    let missed = u32::try_from(missed).unwrap_or(u32::MAX - 1);
+    due.saturating_add(step.saturating_mul(missed + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    /// Milliseconds of all readings until `until`, and of those that end a row.
+    fn plan(interval: Duration, until: u64) -> (Vec<u128>, Vec<u128>) {
+        let mut pace = Pace::new(interval);
+        let (mut readings, mut rows) = (Vec::new(), Vec::new());
+        while pace.next() <= MS(until) {
+            let now = pace.next();
+            readings.push(now.as_millis());
+            if pace.take(now) == Some(Due::Row) {
+                rows.push(now.as_millis());
+            }
+        }
+        (readings, rows)
+    }
+
+    #[test]
+    fn a_young_build_is_read_every_50_ms_and_an_older_one_ten_times_a_second_in_rows() {
+        let (readings, rows) = plan(MS(1000), 4000);
+        assert_eq!(readings[..40], rows[..40]);
+        assert_eq!(readings[38..42], [1950, 2000, 2100, 2200]);
+        assert_eq!(rows[39..], [2000, 3000, 4000]);
+        assert_eq!(readings.len(), 40 + 20);
+    }
+
+    #[test]
+    fn who_asks_for_more_gets_it_at_all_times_and_for_less_after_the_first_seconds() {
+        let (readings, rows) = plan(MS(20), 4000);
+        assert_eq!((readings.len(), rows.len()), (200, 200));
+        assert_eq!(plan(MS(100), 4000).0, plan(MS(100), 4000).1);
+        assert_eq!(plan(Duration::ZERO, 1000).0.len(), 100);
+        let (readings, rows) = plan(MS(60_000), 62_000);
+        assert_eq!((readings.len(), rows.len()), (40 + 600, 41));
+    }
+
+    #[test]
+    fn missed_moments_are_gaps() {
+        let mut pace = Pace::new(MS(1000));
+        assert_eq!(pace.take(MS(49)), None);
+        assert_eq!(pace.take(MS(349)), Some(Due::Row));
+        assert_eq!(pace.next(), MS(350));
+        assert_eq!(pace.take(MS(7777)), Some(Due::Row));
+        assert_eq!((pace.next(), pace.take(MS(7777))), (MS(7800), None));
+        assert!(following(MS(50), Duration::from_nanos(1), Duration::from_secs(1 << 40)) > MS(50));
+    }
+
+    #[test]
+    fn a_costly_reading_is_followed_by_a_rest_of_99_times_its_cost() {
+        let mut pace = Pace::new(MS(1000));
+        pace.take(MS(50));
+        pace.rest(MS(60), Duration::from_micros(10));
+        assert_eq!(pace.next(), MS(100), "a cheap one is not");
+        pace.rest(MS(60), MS(300));
+        assert_eq!(pace.next(), MS(29_760));
+        assert_eq!(pace.take(MS(29_760)), Some(Due::Row));
+    }
+}

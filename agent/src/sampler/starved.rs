@@ -1,0 +1,206 @@
+//! Tells a build that is starved from one that merely fills its limit.
+//!
+//! A build that reads and writes files fills its group with page cache and reclaims all the time without harm: seen at a limit of
+//! 64 MiB with a need of 1 MiB were 37,000 failed charges and 100,000 refaults a second, no major fault, and full speed. A starved
+//! build has hardly anything to reclaim but the text of its own programs, and waits for that to come back from the disk.
+
+use std::time::Duration;
+
+use crate::meter::Reading;
+
+/// Rates are taken over no less than this: 50 ms say nothing about a second.
+const ROUND: Duration = Duration::from_millis(900);
+/// Percent of the limit that the memory has to reach. The kernel reclaims in batches, so it is never quite there.
+const USED_PERCENT: u64 = 95;
+/// Percent of the limit that cannot be reclaimed. Starved compiles had 92 to 96 (limits of 120 to 280 MB), the healthy one at its
+/// limit 88; large compilers have more text than that one's 43 MB, so the line is below.
+const NEED_PERCENT: u64 = 85;
+/// Failed charges a second. Seen: 110 healthy, 88,000 to 146,000 starved, v1 without swap.
+const FAILURES: u64 = 5_000;
+/// Refaults a second that mean as much where failed charges are not counted: 4 MiB/s read again.
+const REFAULTS: u64 = 1_000;
+/// Major faults a second. Seen: 28 to 235 starved, 0 to 1.5 healthy.
+const MAJOR_FAULTS: u64 = 5;
+/// Percent of the time in which every task stood still for memory. oomd and below act on 10 to 60 for half a minute.
+const STALLED_PERCENT: u64 = 20;
+
+/// Why a build is called starved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Evidence {
+    /// The limit in force, bytes.
+    pub(super) limit: u64,
+    pub(super) need: u64,
+    /// Per second.
+    pub(super) failures: Option<u64>,
+    pub(super) major_faults: Option<u64>,
+    pub(super) stalled_percent: Option<u64>,
+}
+
+/// Watches one build.
+#[derive(Debug)]
+pub(super) struct Starvation {
+    limit: Option<u64>,
+    /// Begin of the round, and the counters of then.
+    round: (Duration, Reading),
+    /// Length of the last round, if it looked starved.
+    pending: Option<Duration>,
+    /// It was starved in the last two rounds.
+    confirmed: bool,
+    starved: Duration,
+    /// The counters can tell.
+    known: bool,
+}
+
+impl Starvation {
+    /// Watches a build under `limit`, from its start with the counters `before`.
+    pub(super) fn new(limit: Option<u64>, before: Reading) -> Self {
+        let round = (Duration::ZERO, before);
+        Self { limit, round, pending: None, confirmed: false, starved: Duration::ZERO, known: false }
+    }
+
+    /// Time in which the build was starved; `None` if nothing here can tell.
+    pub(super) fn starved_ms(&self) -> Option<u64> {
+        self.known.then(|| u64::try_from(self.starved.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Takes in the counters of `now`. Answers while the build is starved: two rounds in a row have to look like it.
+    pub(super) fn add(&mut self, now: Duration, reading: &Reading) -> Option<Evidence> {
+        self.known |=
+            reading.memory_stall_usec.is_some() || reading.reclaim_failures.or(reading.refaults).is_some();
+        let length = now.saturating_sub(self.round.0);
+        if length < ROUND {
+            return None;
+        }
+        let evidence = self.limit.and_then(|limit| evidence(limit, &self.round.1, reading, length));
+        self.round = (now, *reading);
+        let before = std::mem::replace(&mut self.pending, evidence.map(|_starved| length));
+        let (Some(evidence), Some(before)) = (evidence, before) else {
+            self.confirmed = false;
+            return None;
+        };
+        if !std::mem::replace(&mut self.confirmed, true) {
+            self.starved = self.starved.saturating_add(before);
+        }
+        self.starved = self.starved.saturating_add(length);
+        Some(evidence)
+    }
+}
+
+/// Says why the build was starved between two readings, if it was.
+fn evidence(limit: u64, from: &Reading, to: &Reading, length: Duration) -> Option<Evidence> {
+    let grown = |count: fn(&Reading) -> Option<u64>| Some(count(to)?.saturating_sub(count(from)?));
+    let length_usec = length.as_micros().max(1);
+    let per = |amount: u64, unit: u64| {
+        u64::try_from(u128::from(amount) * u128::from(unit) / length_usec).unwrap_or(u64::MAX)
+    };
+    let a_second = |count| grown(count).map(|amount| per(amount, 1_000_000));
+    let failures = a_second(|reading| reading.reclaim_failures);
+    let refaults = a_second(|reading| reading.refaults);
+    let major_faults = a_second(|reading| reading.major_faults);
+    let stalled_percent = grown(|reading| reading.memory_stall_usec).map(|usec| per(usec, 100));
+    let reaches = |bytes: u64, percent| u128::from(bytes) * 100 >= u128::from(limit) * u128::from(percent);
+    let at_limit = reaches(to.memory, USED_PERCENT) || failures.is_some_and(|count| count > 0);
+    let busy =
+        failures.is_some_and(|count| count >= FAILURES) || refaults.is_some_and(|count| count >= REFAULTS);
+    let waits = major_faults.is_some_and(|count| count >= MAJOR_FAULTS);
+    // under a limit above, others may have taken what this build lacks; then its own need says nothing
+    let fails_above = grown(|reading| reading.failures_above).is_some_and(|count| count > 0);
+    let squeezed = reaches(to.need, NEED_PERCENT) || (fails_above && waits);
+    let stalled = stalled_percent.is_some_and(|percent| percent >= STALLED_PERCENT);
+    let starved = at_limit && squeezed && (stalled || (busy && waits));
+    starved.then_some(Evidence { limit, need: to.need, failures, major_faults, stalled_percent })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: u64 = 280_000_000;
+
+    /// A build that grows its counters by these each second, with this need in percent of the limit. Returns the starved
+    /// milliseconds after each second.
+    fn run(seconds: &[(u64, u64, u64, u64)], stall_usec: u64) -> Vec<Option<u64>> {
+        let start = Reading {
+            reclaim_failures: Some(9_000_000),
+            refaults: Some(1_000_000),
+            major_faults: Some(70_000),
+            memory_stall_usec: Some(1_000_000),
+            ..Reading::default()
+        };
+        let mut watch = Starvation::new(Some(LIMIT), start);
+        let (mut reading, mut now) = (start, Duration::ZERO);
+        let mut add = |&(failures, refaults, faults, need): &(u64, u64, u64, u64)| {
+            now += Duration::from_secs(1);
+            let grow = |count: &mut Option<u64>, by| *count = count.map(|count| count + by);
+            grow(&mut reading.reclaim_failures, failures);
+            grow(&mut reading.refaults, refaults);
+            grow(&mut reading.major_faults, faults);
+            grow(&mut reading.memory_stall_usec, stall_usec);
+            (reading.memory, reading.need) = (LIMIT * 99 / 100, LIMIT * need / 100);
+            watch.add(now, &reading);
+            watch.starved_ms()
+        };
+        seconds.iter().map(&mut add).collect()
+    }
+
+    #[test]
+    fn thrashing_compiles_are_starved_from_the_second_row_on() {
+        let seen = (117_000, 3_000, 235, 92);
+        assert_eq!(run(&[seen; 4], 0), [Some(0), Some(2000), Some(3000), Some(4000)]);
+        let quiet = (0, 0, 0, 92);
+        assert_eq!(
+            run(&[seen, quiet, seen, quiet, seen], 0).last(),
+            Some(&Some(0)),
+            "one second is no starvation"
+        );
+        assert_eq!(run(&[seen, seen, quiet, seen, seen], 0).last(), Some(&Some(4000)));
+    }
+
+    #[test]
+    fn builds_that_only_fill_their_limit_are_not_starved() {
+        for healthy in [(110, 30, 2, 88), (37_000, 100_000, 0, 2), (69_000, 110_000, 0, 88), (0, 0, 900, 99)]
+        {
+            assert_eq!(run(&[healthy; 5], 10_000).last(), Some(&Some(0)), "{healthy:?}");
+        }
+        assert_eq!(
+            run(&[(37_000, 100_000, 0, 10); 3], 900_000).last(),
+            Some(&Some(0)),
+            "cache alone is no need"
+        );
+    }
+
+    #[test]
+    fn standing_still_for_memory_is_starvation_without_any_other_count() {
+        assert_eq!(run(&[(1, 0, 0, 93); 3], 250_000).last(), Some(&Some(3000)));
+        assert_eq!(run(&[(1, 0, 0, 93); 3], 150_000).last(), Some(&Some(0)));
+    }
+
+    #[test]
+    fn short_rows_are_put_together_and_what_nobody_counts_is_not_known() {
+        let mut watch = Starvation::new(Some(LIMIT), Reading::default());
+        let reading = Reading { memory: LIMIT, need: LIMIT, ..Reading::default() };
+        assert_eq!(watch.add(Duration::from_secs(1), &reading), None);
+        assert_eq!(watch.starved_ms(), None);
+        let reading = Reading { reclaim_failures: Some(7), ..reading };
+        assert_eq!(watch.add(Duration::from_millis(1050), &reading), None);
+        assert_eq!((watch.starved_ms(), watch.round.0), (Some(0), Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn counters_that_go_back_and_no_limit_are_no_starvation() {
+        let mut watch = Starvation::new(None, Reading::default());
+        let mut reading = Reading {
+            memory: 9,
+            need: 9,
+            reclaim_failures: Some(1 << 40),
+            major_faults: Some(1 << 40),
+            ..Reading::default()
+        };
+        for second in 1..9 {
+            reading.reclaim_failures = reading.reclaim_failures.map(|count| count / 2);
+            assert_eq!(watch.add(Duration::from_secs(second), &reading), None);
+            watch.limit = Some(9);
+        }
+        assert_eq!(watch.starved_ms(), Some(0));
+    }
+}

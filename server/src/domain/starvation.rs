@@ -1,0 +1,84 @@
+//! How long a build starves now, from the counter of its starved time.
+
+use super::Millis;
+
+/// A row that is not starved ends the starvation only if none follows within this time: a build at its limit gets through
+/// now and then.
+const BREAK: Millis = Millis(30_000);
+
+/// The newest stretch of starved time of one attempt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Starvation {
+    /// It is starved now: the counter grew with the last sample.
+    pub now: bool,
+    /// The counter when the stretch began.
+    began: Millis,
+    /// The counter when it was last read; 0 at the start of the attempt.
+    counter: Option<Millis>,
+    /// When the counter was last seen to grow; `None` if never.
+    grew: Option<Millis>,
+}
+
+impl Starvation {
+    /// Takes the counter in as it was at `elapsed`; `None` if it was not read.
+    pub(super) fn add(&mut self, counter: Option<Millis>, elapsed: Millis, first: bool) {
+        // counters start from 0 with the attempt
+        let before = if first { Some(Millis(0)) } else { self.counter };
+        self.now = match (counter, before) {
+            (Some(counter), Some(before)) => counter > before,
+            _ => false,
+        };
+        if self.now {
+            if !self.lasts_until(elapsed) {
+                self.began = before.unwrap_or_default();
+            }
+            self.grew = Some(elapsed);
+        }
+        self.counter = counter;
+    }
+
+    /// Starved time of the stretch that lasts until the end, when the counter is `counter` after `wall`.
+    pub(super) fn at_end(&self, counter: Millis, wall: Millis) -> Millis {
+        if self.lasts_until(wall) { counter.saturating_sub(self.began) } else { Millis(0) }
+    }
+
+    fn lasts_until(&self, elapsed: Millis) -> bool {
+        self.grew.is_some_and(|grew| elapsed.saturating_sub(grew) <= BREAK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes in pairs of seconds: when, and the counter then.
+    fn after(rows: &[(u64, Option<u64>)]) -> Starvation {
+        let mut starvation = Starvation::default();
+        for (index, (elapsed, counter)) in rows.iter().enumerate() {
+            starvation.add(counter.map(|s| Millis(s * 1000)), Millis(elapsed * 1000), index == 0);
+        }
+        starvation
+    }
+
+    #[test]
+    fn it_is_starved_now_if_the_counter_grew_with_the_last_sample() {
+        assert!(after(&[(1, Some(0)), (2, Some(1))]).now);
+        assert!(after(&[(1, Some(1))]).now, "counters start from 0");
+        for rows in [&[(1, Some(0)), (2, Some(1)), (3, Some(1))], &[(1, None), (2, None), (3, Some(7))]] {
+            assert!(!after(rows).now, "{rows:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_last_stretch_counts_at_the_end() {
+        let at_end = |rows: &[(u64, Option<u64>)], counter: u64, wall: u64| {
+            after(rows).at_end(Millis(counter * 1000), Millis(wall * 1000)).0 / 1000
+        };
+        let early = [(100, Some(50)), (200, Some(50))];
+        assert_eq!(at_end(&early, 50, 201), 0, "it starved, and then went on");
+        let late = [(100, Some(50)), (200, Some(50)), (210, Some(60)), (220, Some(60)), (240, Some(70))];
+        assert_eq!(at_end(&late, 70, 241), 20, "a short break does not end it");
+        assert_eq!(at_end(&late, 75, 245), 25, "counters read after the end go on from the last sample");
+        assert_eq!(at_end(&[], 0, 10), 0);
+    }
+}

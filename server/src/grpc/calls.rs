@@ -1,0 +1,195 @@
+//! Every call that runs, counted; and the end of those that would wait for ever when the server stops.
+//!
+//! A call begins when its request is routed and ends when the last byte of its answer is handed to the connection. A stream
+//! without an end of its own (health, reflection, a batch whose client sends nothing) would keep a server from stopping: after
+//! [`Calls::cut`], an answer that has nothing to say ends with UNAVAILABLE. What is ready is still sent.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use http_body::{Frame, SizeHint};
+use tokio_util::{
+    sync::{CancellationToken, WaitForCancellationFutureOwned},
+    task::{TaskTracker, task_tracker::TaskTrackerToken},
+};
+use tonic::{
+    Status,
+    body::Body,
+    codegen::{BoxFuture, Bytes, Service, http},
+};
+
+use super::status;
+use crate::ingest::Refusal;
+
+/// The calls of both listeners. Clones count together.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Calls {
+    running: TaskTracker,
+    cut: CancellationToken,
+}
+
+impl Calls {
+    /// Counts a call for as long as the result lives.
+    pub(crate) fn begin(&self) -> TaskTrackerToken {
+        self.running.token()
+    }
+
+    /// Ends the answers that wait for something to say, now and from now on.
+    pub(crate) fn cut(&self) {
+        self.cut.cancel();
+        self.running.close();
+    }
+
+    /// Waits until no call runs. To be called after [`Self::cut`].
+    pub(crate) async fn ended(&self) {
+        self.running.wait().await;
+    }
+
+    /// How many calls run.
+    pub(crate) fn running(&self) -> usize {
+        self.running.len()
+    }
+}
+
+impl<S> tower::Layer<S> for Calls {
+    type Service = Counted<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Counted { inner, calls: self.clone() }
+    }
+}
+
+/// A service whose calls are counted.
+#[derive(Debug, Clone)]
+pub(crate) struct Counted<S> {
+    inner: S,
+    calls: Calls,
+}
+
+impl<S, R> Service<http::Request<R>> for Counted<S>
+where
+    S: Service<http::Request<R>, Response = http::Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Infallible>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: http::Request<R>) -> Self::Future {
+        let (call, cut) = (self.calls.begin(), self.calls.cut.clone());
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let counted = |inner| Answer { inner, call, cut: Box::pin(cut.cancelled_owned()), ended: false };
+            Ok(answer.await?.map(|inner| Body::new(counted(inner))))
+        })
+    }
+}
+
+/// The answer to a call while it is sent.
+struct Answer {
+    inner: Body,
+    #[expect(dead_code, reason = "held for its end")]
+    call: TaskTrackerToken,
+    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    ended: bool,
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) {
+            return Poll::Ready(frame);
+        }
+        if self.cut.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.ended = true;
+        let mut trailers = http::HeaderMap::new();
+        status::of_refusal(&Refusal::Stopping).add_header(&mut trailers)?;
+        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended || self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body::Body as _;
+    use tower::{Layer as _, ServiceExt as _, service_fn};
+
+    use super::*;
+
+    /// Status of the call, once its answer `body` has ended.
+    async fn end_of(calls: &Calls, body: Body) -> Option<String> {
+        let mut body = Some(body);
+        let service = service_fn(move |_request: http::Request<()>| {
+            let body = body.take().unwrap_or_default();
+            async { Ok(http::Response::new(body)) }
+        });
+        let answer = calls.layer(service).oneshot(http::Request::new(())).await.unwrap();
+        let mut body = std::pin::pin!(answer.into_body());
+        let mut status = None;
+        while let Some(frame) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+            if let Ok(trailers) = frame.unwrap().into_trailers() {
+                status = trailers.get("grpc-status").map(|code| code.to_str().unwrap().to_owned());
+            }
+        }
+        status
+    }
+
+    /// An answer that never says anything.
+    struct Silent;
+
+    impl http_body::Body for Silent {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test]
+    async fn a_silent_answer_ends_with_unavailable_when_calls_are_cut() {
+        let calls = Calls::default();
+        let cutting = async {
+            assert_eq!(calls.running(), 1);
+            calls.cut();
+        };
+        let (status, ()) = tokio::join!(end_of(&calls, Body::new(Silent)), cutting);
+        assert_eq!(status.as_deref(), Some("14"));
+        calls.ended().await;
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_ready_is_not_cut() {
+        let calls = Calls::default();
+        calls.cut();
+        assert_eq!(end_of(&calls, Body::empty()).await, None);
+        assert_eq!(calls.running(), 0);
+    }
+}

@@ -1,0 +1,94 @@
+//! The answers of one stream, to a client that may read slowly or not at all: a bounded queue, a bounded wait, and room for the
+//! last words that nothing else takes.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc::{self, OwnedPermit};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+/// Answers that may wait for a slow client before its stream is not read any further.
+const QUEUE: usize = 16;
+
+/// Places kept free for the end: a message and a status.
+const LAST_WORDS: usize = 2;
+
+/// How long a client may read nothing while answers wait for it. Far above any pause of a live reader, and short enough that
+/// dead ones do not gather.
+const READ_WITHIN: Duration = Duration::from_secs(30);
+
+/// When a client that was let go may come back.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// What tonic sends.
+pub(super) type Answers<T> = ReceiverStream<Result<T, Status>>;
+
+/// The sending end of a stream's answers.
+#[derive(Debug)]
+pub(super) struct Outbound<T> {
+    answers: mpsc::Sender<Result<T, Status>>,
+    last_words: Vec<OwnedPermit<Result<T, Status>>>,
+}
+
+/// A queue for the answers of one stream.
+pub(super) fn outbound<T>() -> (Outbound<T>, Answers<T>) {
+    let (answers, receiver) = mpsc::channel(QUEUE + LAST_WORDS);
+    let place = |_| answers.clone().try_reserve_owned().ok();
+    let last_words = (0..LAST_WORDS).filter_map(place).collect();
+    (Outbound { answers, last_words }, ReceiverStream::new(receiver))
+}
+
+impl<T> Outbound<T> {
+    /// Sends an answer, or waits until there is room.
+    ///
+    /// # Errors
+    /// The status with which the stream ends: the client is gone, or reads nothing.
+    pub(super) async fn send(&self, answer: T) -> Result<(), Status> {
+        match self.answers.send_timeout(Ok(answer), READ_WITHIN).await {
+            Ok(()) => Ok(()),
+            Err(mpsc::error::SendTimeoutError::Closed(_)) => Err(Status::cancelled("the client has left")),
+            Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
+                let text = format!("answers were not read for {} s; come back", READ_WITHIN.as_secs());
+                let details = ErrorDetails::with_retry_info(Some(RETRY_AFTER));
+                Err(Status::with_error_details(Code::ResourceExhausted, text, details))
+            }
+        }
+    }
+
+    /// Waits until the client has left.
+    pub(super) async fn gone(&self) {
+        self.answers.closed().await;
+    }
+
+    /// Ends the stream. Never waits.
+    pub(super) fn end(mut self, message: Option<T>, status: Status) {
+        // a client that is gone needs no last words
+        for word in message.map(Ok).into_iter().chain([Err(status)]) {
+            if let Some(place) = self.last_words.pop() {
+                drop(place.send(word));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_stream::StreamExt as _;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_nothing_is_let_go_and_still_told_why() {
+        let (outbound, answers) = outbound();
+        for n in 0..QUEUE {
+            outbound.send(n).await.unwrap();
+        }
+        let status = outbound.send(99).await.unwrap_err();
+        assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+        outbound.end(Some(100), status);
+        let read: Vec<_> = answers.map(|answer| answer.map_err(|status| status.code())).collect().await;
+        let sent = (0..QUEUE).chain([100]).map(Ok).chain([Err(Code::ResourceExhausted)]);
+        assert_eq!(read, sent.collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,121 @@
+//! Watch: all running attempts, then each change. A watcher that falls behind gets everything anew instead of a queue without
+//! bound, and the end of each attempt that it was shown and that ended meanwhile.
+
+use std::collections::HashSet;
+
+use plimsoll_proto::v1 as pb;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+
+use super::{super::outbound::Outbound, changed, status};
+use crate::{
+    domain::AttemptId,
+    ingest::{Change, Ingest, Refusal},
+};
+
+/// Watchers at once. Each change is written once for each of them.
+pub(super) const WATCHERS: usize = 256;
+
+/// Attempts of one message; with the longest keys it stays below [`plimsoll_proto::limits::ANSWER_BYTES`].
+const RUNNING: usize = 200;
+
+/// Ids of one message; with the longest ids it stays far below the same bound.
+const ENDED: usize = 2000;
+
+/// Serves one watcher until it has left or the server stops.
+pub(super) async fn serve(
+    ingest: &Ingest,
+    outbound: Outbound<pb::WatchResponse>,
+    stopping: &CancellationToken,
+) {
+    let mut watcher = Watcher { outbound: &outbound, shown: Shown::default() };
+    let status = tokio::select! {
+        () = stopping.cancelled() => status::of_refusal(&Refusal::Stopping),
+        () = outbound.gone() => return,
+        status = watcher.follow(ingest) => status,
+    };
+    outbound.end(None, status);
+}
+
+/// One watcher.
+struct Watcher<'a> {
+    outbound: &'a Outbound<pb::WatchResponse>,
+    shown: Shown,
+}
+
+impl Watcher<'_> {
+    /// Says what changes, until something ends that.
+    async fn follow(&mut self, ingest: &Ingest) -> Status {
+        loop {
+            let ended = match ingest.watch().await {
+                Ok((running, changes)) => self.tell(&running, changes).await,
+                Err(refusal) => Err(status::of_refusal(&refusal)),
+            };
+            if let Err(status) = ended {
+                return status;
+            }
+        }
+    }
+
+    /// Says what runs, then what changes, until it has fallen behind.
+    async fn tell(
+        &mut self,
+        running: &[crate::ingest::Running],
+        mut changes: tokio::sync::broadcast::Receiver<Change>,
+    ) -> Result<(), Status> {
+        let gone = self.shown.anew(running.iter().map(|running| &running.attempt.id));
+        for ended in gone.chunks(ENDED) {
+            self.outbound.send(changed(&[], ended)).await?;
+        }
+        for some in running.chunks(RUNNING) {
+            self.outbound.send(changed(some, &[])).await?;
+        }
+        if running.is_empty() {
+            self.outbound.send(pb::WatchResponse::default()).await?;
+        }
+        while let Ok(change) = changes.recv().await {
+            self.shown.note(&change);
+            let message = match change {
+                Change::Running(running) => changed(std::slice::from_ref(&running), &[]),
+                Change::Ended(id) => changed(&[], &[id.to_string()]),
+            };
+            self.outbound.send(message).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The attempts that a watcher believes to run. As many as may be open.
+#[derive(Debug, Default)]
+struct Shown(HashSet<AttemptId>);
+
+impl Shown {
+    fn note(&mut self, change: &Change) {
+        match change {
+            Change::Running(running) => self.0.insert(running.attempt.id.clone()),
+            Change::Ended(id) => self.0.remove(id),
+        };
+    }
+
+    /// Begins anew with what runs now; gives those that were shown and run no longer.
+    fn anew<'a>(&mut self, running: impl Iterator<Item = &'a AttemptId>) -> Vec<String> {
+        let before = std::mem::replace(&mut self.0, running.cloned().collect());
+        before.difference(&self.0).map(ToString::to_string).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_that_ended_while_its_watcher_was_behind_is_told_to_have_ended() {
+        let ids = ["a", "b", "c", "d"].map(|id| AttemptId::parse(id).unwrap());
+        let [a, b, c, d] = &ids;
+        let mut shown = Shown::default();
+        assert_eq!(shown.anew([a, b, c].into_iter()), Vec::<String>::new());
+        shown.note(&Change::Ended(c.clone()));
+        assert_eq!(shown.anew([b, d].into_iter()), ["a"], "c was told before");
+        assert_eq!(shown.anew([].into_iter()).len(), 2);
+    }
+}

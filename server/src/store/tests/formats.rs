@@ -1,0 +1,218 @@
+//! Stores that earlier versions wrote: each format has one under `tests/stores`, and it still opens and reads the same.
+//!
+//! Files whose names end in `.zst` are packed. A format's store is written once, when the format is done:
+//! `cargo test -p plimsoll-server --lib -- --ignored writes_the_store_of_this_format`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::fixture::{attempt, open, refusal, settings, summary, verdict};
+use crate::{
+    domain::{Attempt, Bytes, CpuMicros, Micros, Millis, OomOrigin, Phase, Sample, Summary},
+    store::{
+        Batch, FORMAT_VERSION, Run, Store, append_fragment, open_attempts, put_attempt, put_verdict,
+        read_series, read_summary, read_verdict, roll, seal,
+    },
+};
+
+fn stored(format: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../tests/stores/v{format}"))
+}
+
+/// What a sample could hold in format 1.
+fn sample_of_v1(n: u64) -> Sample {
+    Sample {
+        elapsed: Millis(n * 1000 + n % 3),
+        memory: Bytes((n * 37 % 1000) * 4096),
+        need: Bytes((n * 31 % 1000) * 4096),
+        memory_peak: Some(Bytes(1 << 30)),
+        cpu: CpuMicros(n * 800_000),
+        oom_kill: Some(n / 100),
+        reclaim_failures: (n > 10).then_some(n / 2),
+        ..Sample::default()
+    }
+}
+
+fn summary_of_v1(attempt: &Attempt) -> Summary {
+    Summary { oom_kill: Some(3), samples: 300, ..summary(attempt) }
+}
+
+/// What format 2 added: columns of each kind, a row whose mean is no whole page, phases.
+fn sample_of_v2(n: u64) -> Sample {
+    Sample {
+        need: Bytes((n * 31 % 1000) * 4096 + n % 5),
+        need_max: (n > 15).then_some(Bytes((n * 31 % 1000 + 7) * 4096)),
+        memory_stall: Some(Micros(n * n)),
+        refaults: Some(n / 20 * 300),
+        throttled: Some(Micros(0)),
+        starved: (n > 25).then_some(Millis(n)),
+        ..sample_of_v1(n)
+    }
+}
+
+fn summary_of_v2(attempt: &Attempt) -> Summary {
+    let phase = |name: &str, started, need_peak| Phase {
+        name: name.into(),
+        started: Millis(started),
+        wall: Millis(600),
+        need_peak: Bytes(need_peak),
+        cpu: CpuMicros(5),
+    };
+    let summary = Summary {
+        oom_origin: Some(OomOrigin::LimitAbove),
+        oom_group_kill: Some(1),
+        memory_stall: Some(Micros(2)),
+        refaults: Some(3),
+        throttled: Some(Micros(4)),
+        starved: Some(Millis(5)),
+        starved_at_end: Some(Millis(4)),
+        ..summary_of_v1(attempt)
+    };
+    summary.with_phases(vec![phase("configure", 0, 1 << 20), phase("build \"all\" ü", 600, 1 << 30)])
+}
+
+/// An attempt that runs, one so long that part of it is sealed, and one that has ended and was judged.
+async fn fill(store: &Store, sample: fn(u64) -> Sample, summary: &Summary) {
+    let (running, long, ended) = (attempt("running"), attempt("long"), attempt("ended"));
+    let mut batch = Batch::default();
+    let mut append = |id, from: u64, lost, to| {
+        let samples: Vec<Sample> = (from..=to).map(sample).collect();
+        append_fragment(&mut batch, id, from, lost, &samples).unwrap();
+    };
+    append(&running.id, 1, 0, 20);
+    append(&running.id, 23, 2, 30);
+    append(&long.id, 1, 0, 950);
+    append(&ended.id, 1, 0, 300);
+    for attempt in [&running, &long, &ended] {
+        put_attempt(&mut batch, attempt).unwrap();
+    }
+    put_verdict(&mut batch, 7, &verdict("ended")).unwrap();
+    store.commit(batch).await.unwrap();
+    store.commit(roll(store, &long.id).await.unwrap().batch).await.unwrap();
+    let mut batch = Batch::default();
+    let more: Vec<Sample> = (951..=960).map(sample).collect();
+    append_fragment(&mut batch, &long.id, 951, 0, &more).unwrap();
+    store.commit(batch).await.unwrap();
+    seal(store, &ended, summary).await.unwrap();
+}
+
+/// Checks that a store holds what [`fill`] put there.
+async fn check(store: &Store, sample: fn(u64) -> Sample, summary: &Summary) {
+    let run = |first_sequence, lost, to| {
+        let samples = (first_sequence..=to).map(sample).collect();
+        Run { first_sequence, lost, samples }
+    };
+    let (running, long, ended) = (attempt("running"), attempt("long"), attempt("ended"));
+    let mut open = open_attempts(store).await.unwrap();
+    open.sort_by(|a, b| b.id.cmp(&a.id));
+    assert_eq!(open, [running.clone(), long.clone()]);
+    let series = [
+        (running.id, vec![run(1, 0, 20), run(23, 2, 30)]),
+        (long.id, vec![run(1, 0, 960)]),
+        (ended.id.clone(), vec![run(1, 0, 300)]),
+    ];
+    for (id, runs) in series {
+        let read = read_series(store, &id).await.unwrap();
+        assert_eq!((read.runs, read.extent.damaged), (runs, 0), "{id}");
+    }
+    assert_eq!(read_summary(store, &ended.id).await.unwrap().as_ref(), Some(summary));
+    assert_eq!(read_verdict(store, &ended.id, 7).await.unwrap(), Some(verdict("ended")));
+}
+
+/// Packs or unpacks a directory and those below it.
+fn copy(from: &Path, to: &Path, pack: bool) {
+    fs::create_dir_all(to).unwrap();
+    for file in fs::read_dir(from).unwrap() {
+        let file = file.unwrap();
+        let (path, name) = (file.path(), file.file_name().into_string().unwrap());
+        if path.is_dir() {
+            copy(&path, &to.join(name), pack);
+        } else if name == "plimsoll.lock" {
+        } else if pack && name != "plimsoll.json" {
+            let packed = zstd::encode_all(fs::File::open(&path).unwrap(), 19).unwrap();
+            fs::write(to.join(format!("{name}.zst")), packed).unwrap();
+        } else if let Some(name) = name.strip_suffix(".zst") {
+            fs::write(to.join(name), zstd::decode_all(fs::File::open(&path).unwrap()).unwrap()).unwrap();
+        } else {
+            fs::copy(&path, to.join(name)).unwrap();
+        }
+    }
+}
+
+/// A copy of the store that a format left, unpacked.
+fn unpacked(format: u32) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    copy(&stored(format), &settings(dir.path()).dir, false);
+    dir
+}
+
+fn marker(dir: &Path) -> String {
+    fs::read_to_string(settings(dir).dir.join("plimsoll.json")).unwrap()
+}
+
+#[tokio::test]
+#[ignore = "writes tests/stores; run once when a format is done"]
+async fn writes_the_store_of_this_format() {
+    let to = stored(FORMAT_VERSION);
+    assert!(!fs::exists(&to).unwrap(), "{} is there: a format that was released never changes", to.display());
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let summary = summary_of_v2(&attempt("ended"));
+    fill(&store, sample_of_v2, &summary).await;
+    check(&store, sample_of_v2, &summary).await;
+    store.close().await.unwrap();
+    copy(&settings(dir.path()).dir, &to, true);
+}
+
+#[tokio::test]
+async fn a_store_of_format_1_reads_the_same_and_goes_on_as_one_of_this_format() {
+    let dir = unpacked(1);
+    assert!(marker(dir.path()).contains("\"format_version\": 1"));
+    for _ in 0..2 {
+        let store = open(dir.path());
+        check(&store, sample_of_v1, &summary_of_v1(&attempt("ended"))).await;
+        store.close().await.unwrap();
+        assert!(marker(dir.path()).contains(&format!("\"format_version\": {FORMAT_VERSION}")));
+    }
+    let sled = sled::Config::new().path(settings(dir.path()).dir.join("sled")).open().unwrap();
+    assert_eq!(sled.get(b"i").unwrap().unwrap()[..4], FORMAT_VERSION.to_be_bytes());
+}
+
+#[tokio::test]
+async fn an_attempt_that_began_under_format_1_goes_on_with_the_columns_of_format_2() {
+    let dir = unpacked(1);
+    let (store, running) = (open(dir.path()), attempt("running"));
+    let more: Vec<Sample> = (31..=40).map(sample_of_v2).collect();
+    let mut batch = Batch::default();
+    append_fragment(&mut batch, &running.id, 31, 0, &more).unwrap();
+    store.commit(batch).await.unwrap();
+    seal(&store, &running, &summary(&running)).await.unwrap();
+    let read = read_series(&store, &running.id).await.unwrap();
+    let all: Vec<Sample> = read.runs.into_iter().flat_map(|run| run.samples).collect();
+    let expected = (1..=20).chain(23..=30).map(sample_of_v1).chain(more);
+    assert_eq!(all, expected.collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_store_of_format_2_reads_the_same() {
+    let dir = unpacked(2);
+    let store = open(dir.path());
+    check(&store, sample_of_v2, &summary_of_v2(&attempt("ended"))).await;
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_identity_of_a_newer_format_is_refused_with_the_way_out() {
+    let dir = unpacked(1);
+    let sled = sled::Config::new().path(settings(dir.path()).dir.join("sled")).open().unwrap();
+    let newer = [&(FORMAT_VERSION + 1).to_be_bytes()[..], b"all else is new"].concat();
+    let crc = crc32fast::hash(&newer).to_be_bytes();
+    sled.insert(b"i", [&newer[..], &crc].concat()).unwrap();
+    sled.flush().unwrap();
+    drop(sled);
+    let error = refusal(dir.path());
+    assert!(error.contains("format version 3") && error.contains("start the newer server again"), "{error}");
+    assert!(marker(dir.path()).contains("\"format_version\": 1"), "nothing was changed");
+}

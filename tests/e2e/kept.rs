@@ -1,0 +1,85 @@
+//! What an agent says of an attempt is kept, and shown as it was said: rows, stalls, starvation, phases, whose limit killed.
+
+use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, stats_client::StatsClient};
+use plimsoll_tests::{Programs, Sender, Server, hello, sample};
+
+/// A row that knows all a row can know; starved from the fourth second on.
+fn row(number: u64) -> pb::Sample {
+    pb::Sample {
+        need_max_bytes: Some((number << 20) + 4096),
+        memory_stall_usec: Some(number * 10),
+        refaults: Some(number * 3),
+        throttled_usec: Some(0),
+        starved_ms: Some(number.saturating_sub(3) * 1000),
+        ..sample(number)
+    }
+}
+
+fn batch(rows: std::ops::RangeInclusive<u64>) -> Sent {
+    let first_sequence = *rows.start();
+    Sent::Batch(pb::Batch { attempt: "a".into(), first_sequence, lost: 0, samples: rows.map(row).collect() })
+}
+
+fn finish(phases: Vec<pb::Phase>) -> Sent {
+    let totals = pb::Totals {
+        oom_kill: Some(2),
+        oom_origin: pb::OomOrigin::LimitAbove.into(),
+        oom_group_kill: Some(1),
+        starved_ms: Some(2500),
+        throttled_usec: Some(7),
+        ..pb::Totals::default()
+    };
+    let exit = Some(pb::Exit { code: Some(2), signal: None });
+    let (attempt, totals) = ("a".into(), Some(totals));
+    Sent::Finish(pb::Finish { attempt, last_sequence: 5, wall_ms: 6000, exit, totals, phases, lost: 0 })
+}
+
+fn phase(name: &str, started_ms: u64, need_peak_bytes: u64) -> pb::Phase {
+    pb::Phase { name: name.into(), started_ms, wall_ms: 3000, need_peak_bytes, cpu_usec: 9 }
+}
+
+async fn shown(server: &Server) -> pb::GetAttemptResponse {
+    let mut client = StatsClient::connect(server.url()).await.unwrap();
+    let ask = pb::GetAttemptRequest { attempt: "a".into(), with_series: true, ..Default::default() };
+    client.get_attempt(ask).await.unwrap().into_inner()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_agent_says_of_an_attempt_is_shown_even_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let mut watch = StatsClient::connect(server.url()).await.unwrap();
+    let mut watch = watch.watch(pb::WatchRequest {}).await.unwrap().into_inner();
+    assert!(!watch.message().await.unwrap().unwrap().running[0].starved);
+    stream.exchange(batch(1..=3)).await.unwrap();
+    assert!(!watch.message().await.unwrap().unwrap().running[0].starved);
+    stream.exchange(batch(4..=5)).await.unwrap();
+    let change = watch.message().await.unwrap().unwrap();
+    assert!(change.running[0].starved, "{change:?}");
+    server.kill().unwrap();
+
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let refused =
+        stream.exchange(finish(vec![phase("build", 0, 1), phase("test", 2999, 1)])).await.unwrap_err();
+    assert!(refused.message().contains("finish.phases[1].started_ms"), "{refused:?}");
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let phases = vec![phase("build", 0, 9 << 20), phase("test", 3000, 1 << 20)];
+    stream.exchange(finish(phases.clone())).await.unwrap();
+
+    let before = shown(&server).await;
+    assert_eq!(before.series, (1..=5).map(row).collect::<Vec<_>>());
+    let summary = before.summary.clone().unwrap();
+    assert_eq!((&summary.phases, summary.peak_phase.as_str()), (&phases, "build"));
+    assert_eq!((summary.oom_origin(), summary.oom_group_kill), (pb::OomOrigin::LimitAbove, Some(1)));
+    assert_eq!((summary.memory_stall_usec, summary.refaults), (Some(50), Some(15)));
+    assert_eq!((summary.throttled_usec, summary.starved_ms), (Some(7), Some(2500)));
+    assert_eq!(summary.need_peak_bytes, 9 << 20, "also a need that only a phase has seen");
+    server.kill().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    assert_eq!(shown(&server).await, before);
+}

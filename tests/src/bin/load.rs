@@ -1,0 +1,76 @@
+//! A build that does what it is told, word after word: what the tests measure.
+//!
+//! `keep MIB` touches memory and holds it, `free` gives all of it back, `sleep MS`, `busy MS` of CPU time, `write MIB FILE`,
+//! `read TIMES FILE`, `child WORD...` does the rest in a child process and ends as the child does.
+
+use std::{
+    env,
+    fs::File,
+    hint::black_box,
+    io::{Read as _, Write as _},
+    process::{Command, ExitCode},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail};
+
+/// Pieces in which files are written and read.
+const PIECE_BYTES: usize = 64 << 10;
+const PIECES_IN_MIB: usize = (1 << 20) / PIECE_BYTES;
+
+fn main() -> anyhow::Result<ExitCode> {
+    let mut words = env::args().skip(1);
+    let mut held = Vec::new();
+    while let Some(word) = words.next() {
+        let mut next = || words.next().with_context(|| format!("{word} needs more words"));
+        match word.as_str() {
+            "keep" => held.push(touched(next()?.parse()?)),
+            "free" => held.clear(),
+            "sleep" => thread::sleep(Duration::from_millis(next()?.parse()?)),
+            "busy" => busy(Duration::from_millis(next()?.parse()?)),
+            "write" => write(next()?.parse()?, &next()?)?,
+            "read" => read(next()?.parse()?, &next()?)?,
+            "child" => {
+                let status = Command::new(env::current_exe()?).args(words).status()?;
+                return Ok(status.code().map_or(ExitCode::FAILURE, |code| {
+                    u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
+                }));
+            }
+            other => bail!("{other} is not a word that is known here"),
+        }
+    }
+    // until here, whatever the optimizer thinks of memory that nobody reads
+    black_box(&held);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Memory in which every page was written to.
+fn touched(mib: usize) -> Vec<u8> {
+    black_box(vec![1; mib << 20])
+}
+
+fn busy(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        black_box(start);
+    }
+}
+
+fn write(mib: usize, path: &str) -> anyhow::Result<()> {
+    let mut file = File::create(path)?;
+    let piece = vec![1; PIECE_BYTES];
+    for _piece in 0..mib * PIECES_IN_MIB {
+        file.write_all(&piece)?;
+    }
+    Ok(())
+}
+
+fn read(times: u32, path: &str) -> anyhow::Result<()> {
+    let mut piece = vec![0; PIECE_BYTES];
+    for _time in 0..times {
+        let mut file = File::open(path)?;
+        while file.read(&mut piece)? > 0 {}
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+# What happens in the virtual machine. Each scenario is one attempt, and tells "@scenario NAME", its facts as "@fact NAME VALUE",
+# and what the server knows of it between "@shown" and "@end". The verdicts are on the other side.
+top=/sys/fs/cgroup
+echo "+memory +cpu +pids" >$top/cgroup.subtree_control
+
+# group NAME [FILE VALUE]...: makes a group and sets its files
+group() {
+  group="$top/$1"
+  shift
+  mkdir -p "$group"
+  while [ $# -gt 0 ]; do
+    echo "$2" >"$group/$1"
+    shift 2
+  done
+}
+
+# in_group COMMAND...: runs a command in the group that was made last
+in_group() (
+  echo 0 >"$group/cgroup.procs"
+  exec "$@"
+)
+
+# measure NAME [OPTION]... -- COMMAND...: runs the agent
+measure() {
+  attempt=$1
+  shift
+  plimsoll run --attempt "$attempt" --key "package=$attempt" --patience 60s "$@" >"/tmp/$attempt.out" 2>"/tmp/$attempt.err"
+}
+
+fact() { echo "@fact $*"; }
+
+# soon COMMAND...: waits until a command succeeds, for a minute at most
+soon() {
+  tries=600
+  until "$@" || [ $((tries -= 1)) -eq 0 ]; do sleep 0.1; done
+}
+
+# tell NAME STATUS: all that is known of an attempt
+tell() {
+  echo "@scenario $1"
+  fact exit "$2"
+  fact line "$(tail -n 1 "/tmp/$1.err")"
+  echo "@shown"
+  plimsoll show --attempt "$1" -o json
+  echo "@end"
+}
+
+# scenario NAME ...: measures from the root group, where the agent makes a group for the build
+scenario() {
+  measure "$@"
+  tell "$1" $?
+}
+
+# scenario_in_group NAME ...: measures in the group that was made last, which the agent shares
+scenario_in_group() {
+  (
+    echo 0 >"$group/cgroup.procs"
+    measure "$@"
+  )
+  tell "$1" $?
+}
+
+group server
+in_group plimsoll-server --data-dir /tmp/data 2>/tmp/server.err &
+soon wget -q -O /dev/null http://127.0.0.1:7411/readyz
+
+# the build's own group, from inside
+own="\$(sed -n 's,^0::,$top,p' /proc/self/cgroup)"
+
+### need
+scenario short_peak -- load sleep 2500 keep 200 sleep 300 free sleep 200
+scenario steps -- load keep 30 sleep 300 keep 30 sleep 300 keep 30 sleep 300 free sleep 300
+scenario grandchild -- load child child keep 60 sleep 500
+scenario files --limit-memory 128MiB -- load write 300 /disk/files read 1 /disk/files
+rm /disk/files
+scenario shared_memory -- load write 60 /dev/shm/file sleep 500
+rm /dev/shm/file
+
+### kills
+scenario killed_child --limit-memory 64MiB -- sh -c 'load keep 40 sleep 300 keep 200; exit 2'
+scenario keeps_going --limit-memory 64MiB -- sh -c 'for i in 1 2 3; do load keep $((i * 50)); done; exit 2'
+scenario killed_grandchild --limit-memory 64MiB -- sh -c "sh -c 'load child keep 200 || exit 7'; exit \$?"
+scenario whole_group --limit-memory 64MiB -- sh -c "echo 1 >$own/memory.oom.group; load keep 200; exit 2"
+scenario nested_group -- sh -c "own=$own; mkdir \$own/leaf \$own/inner; echo 0 >\$own/leaf/cgroup.procs
+  echo +memory >\$own/cgroup.subtree_control; echo 32M >\$own/inner/memory.max
+  (echo 0 >\$own/inner/cgroup.procs; exec load keep 100); exit 3"
+find $top -depth -type d -path '*/plimsoll-*' -exec rmdir {} \;
+group parent memory.max 64M cgroup.subtree_control +memory
+group parent/child
+scenario_in_group limit_above -- sh -c 'load keep 200; exit 2'
+scenario whole_machine -- sh -c 'load keep 200 keep 200 keep 200 keep 200; exit 2'
+# the agent shares the group and dies with it; the next one finds what it saw
+group together memory.max 64M memory.oom.group 1
+(
+  echo 0 >"$group/cgroup.procs"
+  measure killed_with_agent -- sh -c 'sleep 1; load keep 200; exit 2'
+)
+status=$?
+measure after_the_kill -- true
+tell killed_with_agent $status
+
+### other ends
+scenario killed_by_hand --limit-memory 64MiB -- sh -c 'load keep 30 sleep 60000 & sleep 1; kill -9 $!; wait $!'
+scenario timed_out --limit-memory 64MiB -- timeout -s KILL 1 load keep 30 sleep 60000
+scenario compile_error --limit-memory 64MiB -- sh -c 'load keep 30 sleep 100; exit 1'
+
+### starved and throttled
+load write 60 /disk/hot
+sync
+echo 1 >/proc/sys/vm/drop_caches
+group tight memory.max 64M
+scenario_in_group starved -- load keep 36 read 20 /disk/hot
+fact pressure "$(sed -n 's/^full .*total=//p' "$group/memory.pressure")"
+fact refaults "$(sed -n 's/^workingset_refault_file //p' "$group/memory.stat")"
+rm /disk/hot
+group slow cpu.max '20000 100000'
+scenario_in_group throttled -- load busy 1000
+fact throttled_usec "$(sed -n 's/^throttled_usec //p' "$group/cpu.stat")"
+
+### places
+group "a b: (c)" memory.max 128M
+scenario_in_group name_with_spaces -- load keep 40 sleep 300
+group delegated memory.max 128M
+chown builder "$group" "$group/cgroup.procs" "$group/cgroup.subtree_control"
+in_group su builder -c "plimsoll run --attempt delegated --spool-dir /tmp/builder --patience 60s -- load keep 40 sleep 300" 2>/tmp/delegated.err
+tell delegated $?
+fact left "$(find "$group" -name 'plimsoll-*' | wc -l)"
+group foreign memory.max 128M
+in_group su builder -c "plimsoll run --attempt foreign --spool-dir /tmp/builder --patience 60s -- load keep 40 sleep 300" 2>/tmp/foreign.err
+tell foreign $?
+group read_only memory.max 128M
+in_group unshare -m sh -c "mount -o remount,bind,ro $top
+  plimsoll run --attempt read_only --patience 60s -- load keep 40 sleep 300" 2>/tmp/read_only.err
+tell read_only $?
+unshare -m sh -c "umount $top; plimsoll run --attempt no_cgroups --patience 60s -- load keep 40 sleep 300" 2>/tmp/no_cgroups.err
+tell no_cgroups $?
+scenario group_removed -- sh -c "own=$own; load keep 40 sleep 300; echo \$\$ >$top/cgroup.procs; rmdir \$own || exit 9
+  load sleep 500; exit 4"
+
+### lives
+scenario forks -- sh -c 'i=0; while [ $i -lt 1000 ]; do (:); i=$((i + 1)); done'
+scenario daemon -- sh -c 'setsid load keep 30 sleep 20000 </dev/null >/dev/null 2>&1 & sleep 0.3; exit 6'
+fact alive "$(pidof load | wc -w)"
+killall load
+measure stubborn -- sh -c 'trap "" TERM; echo ready >/tmp/ready; load keep 30 sleep 2000; exit 5' &
+agent=$!
+soon [ -e /tmp/ready ]
+kill -TERM $(pidof plimsoll)
+wait $agent
+tell stubborn $?

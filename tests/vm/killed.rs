@@ -1,0 +1,93 @@
+//! Kills for memory are counted wherever in the build they fall, whosever limit it was; other kills are not taken for them.
+
+use serde_json::Value;
+
+use crate::record::record;
+
+const MIB: u64 = 1 << 20;
+
+/// A build that ended with this status, of which the kernel killed so many processes for memory.
+fn killed(name: &str, exit: u64, kills: u64) -> Option<Value> {
+    let record = record(name)?;
+    let summary = record.summary();
+    assert_eq!((record.number("exit"), &summary["oom_kill"]), (exit, &kills.into()), "{summary}");
+    assert_eq!((&summary["cause"], &summary["outcome"]), (&"oom".into(), &"failed".into()), "{summary}");
+    assert_eq!(summary["censored"], true, "a kill proves only that it needs more: {summary}");
+    assert!(record.fact("line").contains("the kernel killed"), "{record:?}");
+    Some(summary)
+}
+
+/// A build that failed with this status, and not for memory.
+fn failed(name: &str, exit: u64) {
+    let Some(record) = record(name) else { return };
+    let summary = record.summary();
+    assert_eq!((record.number("exit"), &summary["oom_kill"]), (exit, &0.into()), "{summary}");
+    assert_eq!((&summary["outcome"], &summary["censored"]), (&"failed".into(), &false.into()), "{summary}");
+    assert!(!["oom", "starved"].contains(&summary["cause"].as_str().unwrap()), "{summary}");
+}
+
+#[test]
+fn a_child_of_a_shell_is_killed_behind_an_ordinary_exit_code() {
+    let Some(summary) = killed("killed_child", 2, 1) else { return };
+    assert_eq!(summary["resources"]["memory_limit_bytes"], 64 * MIB, "{summary}");
+    assert_eq!(summary["memory_peak_bytes"], 64 * MIB, "{summary}");
+    assert!(summary["need_peak_bytes"].as_u64().unwrap() >= 40 * MIB, "{summary}");
+}
+
+#[test]
+fn every_kill_of_a_build_that_keeps_going_is_counted() {
+    killed("keeps_going", 2, 2);
+}
+
+#[test]
+fn a_grandchild_whose_parents_translate_the_exit_code_is_found() {
+    killed("killed_grandchild", 7, 1);
+}
+
+#[test]
+fn a_group_that_is_killed_as_one_ends_by_the_signal() {
+    let Some(summary) = killed("whole_group", 137, 2) else { return };
+    assert_eq!(summary["exit_signal"], 9, "{summary}");
+}
+
+#[test]
+fn a_kill_in_a_group_that_the_build_made_itself_is_the_builds() {
+    killed("nested_group", 3, 1);
+}
+
+#[test]
+fn the_limit_of_a_group_above_is_in_force_and_its_kill_is_counted() {
+    let Some(summary) = killed("limit_above", 2, 1) else { return };
+    assert_eq!(summary["resources"]["memory_limit_bytes"], 64 * MIB, "{summary}");
+}
+
+#[test]
+fn a_kill_because_the_machine_is_full_is_counted_without_any_limit() {
+    let Some(summary) = killed("whole_machine", 2, 1) else { return };
+    assert_eq!(summary["resources"]["memory_limit_bytes"], Value::Null, "{summary}");
+    assert_eq!(summary["reclaim_failures"], 0, "no limit was hit: {summary}");
+}
+
+#[test]
+fn an_agent_that_is_killed_with_its_group_leaves_what_it_saw_to_the_next_one() {
+    let Some(record) = record("killed_with_agent") else { return };
+    let summary = record.summary();
+    assert_eq!((record.number("exit"), &summary["outcome"]), (137, &"lost".into()), "{summary}");
+    assert!(summary["samples"].as_u64().unwrap() > 0, "{summary}");
+    assert_eq!(summary["resources"]["memory_limit_bytes"], 64 * MIB, "{summary}");
+}
+
+#[test]
+fn a_kill_by_hand_is_no_kill_for_memory() {
+    failed("killed_by_hand", 137);
+}
+
+#[test]
+fn a_kill_by_a_time_out_is_no_kill_for_memory() {
+    failed("timed_out", 137);
+}
+
+#[test]
+fn a_build_that_fails_below_its_limit_failed_for_another_reason() {
+    failed("compile_error", 1);
+}

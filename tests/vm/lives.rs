@@ -1,0 +1,32 @@
+//! Builds that fork, leave daemons, or do not want to end, are measured and left alone.
+
+use crate::record::record;
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn a_thousand_forks_are_counted_in_cpu_time_and_cost_no_memory() {
+    let Some(record) = record("forks") else { return };
+    let summary = record.summary();
+    assert_eq!((record.number("exit"), &summary["source"]), (0, &"cgroup_v2".into()), "{summary}");
+    let (cpu, wall) = (summary["cpu_usec"].as_u64().unwrap(), summary["wall_ms"].as_u64().unwrap() * 1000);
+    assert!((wall / 2..=wall).contains(&cpu), "children of 1 ms count on the one CPU: {summary}");
+    assert!(summary["need_peak_bytes"].as_u64().unwrap() < 8 * MIB, "{summary}");
+}
+
+#[test]
+fn the_end_of_a_build_is_not_the_end_of_its_daemon() {
+    let Some(record) = record("daemon") else { return };
+    let summary = record.summary();
+    assert_eq!((record.number("exit"), record.number("alive")), (6, 1), "{summary}");
+    assert!(summary["wall_ms"].as_u64().unwrap() < 20_000, "nobody waits for the daemon: {summary}");
+    assert!(summary["need_peak_bytes"].as_u64().unwrap() > 30 * MIB, "its memory is the build's: {summary}");
+}
+
+#[test]
+fn a_build_that_ignores_sigterm_is_measured_to_its_own_end() {
+    let Some(record) = record("stubborn") else { return };
+    let summary = record.summary();
+    assert_eq!((record.number("exit"), &summary["exit_code"]), (5, &5.into()), "{summary}");
+    assert!(summary["wall_ms"].as_u64().unwrap() >= 2000, "{summary}");
+}

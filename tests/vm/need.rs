@@ -1,0 +1,56 @@
+//! The need is what was touched and cannot be given back, however short, whoever in the build has it; files are not.
+
+use crate::record::record;
+
+const MIB: u64 = 1 << 20;
+
+/// A need of so many MiB, at most 2 % more.
+fn assert_need(name: &str, mib: u64) {
+    let Some(record) = record(name) else { return };
+    let summary = record.summary();
+    assert_eq!((record.number("exit"), &summary["source"]), (0, &"cgroup_v2".into()), "{summary}");
+    let (need, mark) =
+        (summary["need_peak_bytes"].as_u64().unwrap(), summary["memory_peak_bytes"].as_u64().unwrap());
+    assert!((mib * MIB..=mib * MIB * 102 / 100).contains(&need), "{need} is not {mib} MiB: {summary}");
+    assert!((need..=need + 2 * MIB).contains(&mark), "nothing but the need was charged: {summary}");
+    assert_eq!(summary["oom_kill"], 0, "{summary}");
+}
+
+#[test]
+fn a_peak_of_300_ms_is_the_need_and_the_high_water_mark() {
+    assert_need("short_peak", 200);
+}
+
+#[test]
+fn memory_of_a_grandchild_is_the_builds() {
+    assert_need("grandchild", 60);
+}
+
+#[test]
+fn shared_memory_is_needed_like_any_other() {
+    assert_need("shared_memory", 60);
+}
+
+#[test]
+fn the_series_shows_the_steps_of_a_growing_build() {
+    assert_need("steps", 90);
+    let Some(record) = record("steps") else { return };
+    let needs: Vec<u64> =
+        record.series().iter().map(|sample| sample["need_bytes"].as_u64().unwrap() / MIB).collect();
+    for step in [30, 60, 90] {
+        assert!(needs.contains(&step), "no sample at {step} MiB in {needs:?}");
+    }
+    assert!(needs.last().is_some_and(|&last| last < 5), "what was freed is not needed: {needs:?}");
+}
+
+#[test]
+fn a_build_that_writes_more_files_than_its_limit_needs_none_of_it() {
+    let Some(record) = record("files") else { return };
+    let summary = record.summary();
+    assert_eq!(record.number("exit"), 0, "{summary}");
+    assert_eq!(summary["resources"]["memory_limit_bytes"], 128 * MIB, "{summary}");
+    assert_eq!(summary["memory_peak_bytes"], 128 * MIB, "files fill the group: {summary}");
+    assert!(summary["need_peak_bytes"].as_u64().unwrap() < 16 * MIB, "{summary}");
+    assert!(summary["reclaim_failures"].as_u64().unwrap() > 0, "{summary}");
+    assert_eq!((&summary["oom_kill"], &summary["cause"]), (&0.into(), &"unspecified".into()), "{summary}");
+}

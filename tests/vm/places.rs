@@ -1,0 +1,58 @@
+//! Whatever the place allows, the build runs and is measured in the best way that is left.
+
+use crate::record::record;
+
+const MIB: u64 = 1 << 20;
+
+/// A build that held 40 MiB, measured like this, with this memory limit; the agent may be measured with it.
+fn assert_measured(name: &str, source: &str, limit_mib: Option<u64>) {
+    let Some(record) = record(name) else { return };
+    let summary = record.summary();
+    assert_eq!((record.number("exit"), &summary["source"]), (0, &source.into()), "{summary}");
+    let limit = summary["resources"]["memory_limit_bytes"].as_u64();
+    assert_eq!(limit, limit_mib.map(|mib| mib * MIB), "{summary}");
+    let need = summary["need_peak_bytes"].as_u64().unwrap();
+    assert!((40 * MIB..44 * MIB).contains(&need), "{summary}");
+    assert_eq!(summary["outcome"], "succeeded", "{summary}");
+}
+
+#[test]
+fn a_group_whose_name_has_spaces_and_colons_is_found() {
+    assert_measured("name_with_spaces", "cgroup_v2", Some(128));
+}
+
+#[test]
+fn without_root_in_a_delegated_group_the_agent_shares_it_and_leaves_nothing_there() {
+    assert_measured("delegated", "cgroup_v2", Some(128));
+    let Some(record) = record("delegated") else { return };
+    assert_eq!(record.number("left"), 0, "{record:?}");
+}
+
+#[test]
+fn without_any_right_the_group_is_still_read() {
+    assert_measured("foreign", "cgroup_v2", Some(128));
+}
+
+#[test]
+fn read_only_cgroups_are_enough_to_measure() {
+    assert_measured("read_only", "cgroup_v2", Some(128));
+}
+
+#[test]
+fn without_cgroups_the_process_tree_is_measured_and_kills_are_unknown() {
+    assert_measured("no_cgroups", "process_tree", None);
+    let Some(record) = record("no_cgroups") else { return };
+    let summary = record.summary();
+    assert!(summary["oom_kill"].is_null() && summary["reclaim_failures"].is_null(), "{summary}");
+}
+
+#[test]
+fn a_group_that_is_removed_under_the_agent_ends_the_samples_and_not_the_build() {
+    let Some(record) = record("group_removed") else { return };
+    let summary = record.summary();
+    assert_eq!((record.number("exit"), &summary["exit_code"]), (4, &4.into()), "{summary}");
+    let need = summary["need_peak_bytes"].as_u64().unwrap();
+    assert!((40 * MIB..44 * MIB).contains(&need), "what was seen stays: {summary}");
+    let last = record.series().last().unwrap()["elapsed_ms"].as_u64().unwrap();
+    assert!(last + 300 < summary["wall_ms"].as_u64().unwrap(), "nothing is made up: {last} in {summary}");
+}
