@@ -73,7 +73,10 @@ async fn watch(agent: &Agent, server: &Server) -> anyhow::Result<()> {
     }
     ensure!(ours.wait()?.success(), "the agent failed");
     let seen = seen_by_agent(server).await?;
-    println!("\n{:<28} {:>10} {:>9} {:>12} {:>8}", "over the same build", "CPU", "RSS", "private", "spikes");
+    println!(
+        "\n{:<28} {:>9} {:>9} {:>9} {:>9} {:>7}",
+        "over the same build", "CPU", "RSS", "private", "written", "spikes"
+    );
     row("plimsoll, server connected", &before, &after, seconds, &seen);
     for (name, before, after, seen) in rows {
         row(name, &before, &after, seconds, &seen);
@@ -87,12 +90,9 @@ async fn watch(agent: &Agent, server: &Server) -> anyhow::Result<()> {
 fn row(name: &str, before: &Cost, after: &Cost, seconds: f64, seen: &Seen) {
     let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
     let cpu = format!("{:.3} %", after.cpu.saturating_sub(before.cpu).as_secs_f64() / seconds * 100.0);
-    let (rss, private) = (mib(after.rss), mib(after.private));
-    println!(
-        "{name:<28} {cpu:>10} {rss:>9} {private:>12} {:>4}/{}",
-        seen.rises(spikes::BYTES / 2),
-        spikes::COUNT
-    );
+    let (rss, private, dirty) = (mib(after.rss), mib(after.private), mib(after.dirty));
+    let spikes = format!("{}/{}", seen.rises(spikes::BYTES / 2), spikes::COUNT);
+    println!("{name:<28} {cpu:>9} {rss:>9} {private:>9} {dirty:>9} {spikes:>7}");
 }
 
 /// What the server has of the build, row by row.

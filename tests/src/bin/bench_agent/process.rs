@@ -11,8 +11,10 @@ pub(super) struct Cost {
     pub(super) cpu: Duration,
     /// Resident memory, bytes.
     pub(super) rss: u64,
-    /// Resident memory that nobody shares, bytes. Its program's own pages count here if it runs once.
+    /// Resident memory that nobody shares, bytes. The pages of its program count here while it runs only once.
     pub(super) private: u64,
+    /// Of these, the ones that it has written to.
+    pub(super) dirty: u64,
 }
 
 impl Cost {
@@ -30,8 +32,8 @@ impl Cost {
             let lines = maps.lines().filter_map(|line| line.strip_prefix(name));
             lines.filter_map(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).sum()
         };
-        let private = kib("Private_Clean:") + kib("Private_Dirty:");
-        Ok(Self { cpu: Duration::from_nanos(nanos), rss: kib("Rss:") << 10, private: private << 10 })
+        let (clean, dirty) = (kib("Private_Clean:") << 10, kib("Private_Dirty:") << 10);
+        Ok(Self { cpu: Duration::from_nanos(nanos), rss: kib("Rss:") << 10, private: clean + dirty, dirty })
     }
 }
 
