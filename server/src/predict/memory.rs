@@ -55,7 +55,7 @@ pub(super) fn size(pool: &Pool<'_>, settings: &Settings, wall: Millis) -> Sizes 
     let limit = quantity(settings, rung, spread.attempts, (roomy, enough.share, margin));
 
     let hold = wall.hours() / Bytes::GIB.as_f64();
-    let cheap = spread.cheapest(hold, settings.failure_price.max(0.0));
+    let cheap = spread.cheapest(hold, settings.failure_price.unwrap_or(4.0).max(0.0));
     // a small build could buy safety without end; what the limit takes for enough is enough
     let cheap = if cheap.value > enough.value { enough } else { cheap };
     let mut request =

@@ -23,7 +23,7 @@ pub struct Settings {
     /// Wall time that 95 % of the unknown builds need.
     pub wall_p95: Millis,
     /// What one build over its request costs, in GiB x h, whatever its size. Higher buys more safety.
-    pub failure_price: f64,
+    pub failure_price: Option<f64>,
     /// Share of builds that may need more than their limit, before the margin.
     pub failure_ceiling: f64,
     /// No memory size goes below this.
@@ -49,7 +49,7 @@ impl Default for Settings {
             wall_p95: Millis(60 * 60 * 1000),
             // replayed over 18,973 builds of Spack's CI: 4 % of the first tries over their request, waste over use 0.46;
             // at 1: 7 % and 0.45, at 10: 3 % and 0.49
-            failure_price: 4.0,
+            failure_price: None,
             failure_ceiling: 0.01,
             // a shell, a compiler driver and the agent's own pages
             memory_floor: Bytes(64 * Bytes::MIB.0),
