@@ -15,7 +15,7 @@ mod verdict;
 
 pub use attempt::{Attempt, AttemptId, Resources, SessionId, Source};
 pub use fault::Fault;
-pub use history::History;
+pub use history::{Fact, History};
 #[cfg(test)]
 pub(crate) use history::tests::summary as test_summary;
 pub use key::{Hints, Key};

@@ -202,6 +202,17 @@ impl Summary {
         self.started_unix_ms.saturating_add(self.wall.0)
     }
 
+    /// The need, or of an attempt that memory stopped what it proves to be too little: the limit if it was near it, else what
+    /// was seen of it.
+    ///
+    /// Readings miss the last burst before a kill, so the limit is the better bound. But far below the limit somebody else's
+    /// memory was short, and the limit says nothing about this build.
+    pub fn proven_need(&self) -> Bytes {
+        let near = |limit: &Bytes| self.need_peak.0 >= limit.0 / 2;
+        let limit = self.resources.memory_limit.filter(|limit| self.censored && near(limit));
+        self.need_peak.max(limit.unwrap_or_default())
+    }
+
     /// What it can teach about memory: all of it if it succeeded, a lower bound if memory stopped it, nothing otherwise.
     pub fn teaches_memory(&self) -> bool {
         self.need_peak.0 > 0 && (self.outcome == Outcome::Succeeded || self.censored)

@@ -122,7 +122,7 @@ fn a_dearer_failure_never_makes_the_request_smaller() {
     let needs = [300, 310, 290, 2000, 305, 295, 320, 300, 310, 290];
     let history = history((0..10).map(|n| built(n, "1", needs[n], 2)));
     let request = |price| {
-        let settings = Settings { failure_price: price, ..Settings::default() };
+        let settings = Settings { failure_price: Some(price), ..Settings::default() };
         predict(&history, &key("zlib", "1"), &settings).memory_request.value / MIB
     };
     let requests = [0.0, 0.001, 0.01, 0.1, 1.0, 10.0].map(request);
@@ -161,7 +161,7 @@ proptest! {
     fn sizes_are_in_order_and_never_nothing(attempts in attempts(), jobs in 0..9_u32, price in 0.0..1e6_f64) {
         let mut key = key("zlib", "1");
         key.hints.build_jobs = (jobs > 0).then_some(jobs);
-        let settings = Settings { failure_price: price, ..Settings::default() };
+        let settings = Settings { failure_price: Some(price), ..Settings::default() };
         let p = predict(&history(learnt(&attempts)), &key, &settings);
         let all: [&Quantity; 7] = [&p.memory_request, &p.memory_limit, &p.cpu_request, &p.cpu_limit, &p.build_jobs, &p.wall_p50, &p.wall_p95];
         for quantity in all {
@@ -195,7 +195,7 @@ proptest! {
     fn absurd_attempts_and_settings_do_not_break_it(need in any::<u64>(), wall in any::<u64>(), cpu in any::<u64>(), price in any::<f64>(), ceiling in any::<f64>(), jobs in any::<u32>()) {
         let mut summary = built(1, "1", 1, jobs);
         (summary.need_peak, summary.wall, summary.cpu, summary.cpu_peak) = (Bytes(need), Millis(wall), CpuMicros(cpu), Cores(price));
-        let settings = Settings { failure_price: price, failure_ceiling: ceiling, ..Settings::default() };
+        let settings = Settings { failure_price: Some(price), failure_ceiling: ceiling, ..Settings::default() };
         let mut key = key("zlib", "1");
         key.hints.build_jobs = Some(jobs.wrapping_add(7));
         let p = predict(&history([summary, built(2, "1", 100, 3)]), &key, &settings);

@@ -31,7 +31,7 @@ impl Ours {
     fn settings(&self, ask: &Ask) -> Settings {
         let mut settings = self.settings.clone();
         if let Some(preset) = ask.preset.map(Bytes::from_f64) {
-            (settings.memory_request, settings.memory_limit) = (preset, preset);
+            (settings.memory_request, settings.memory_limit, settings.preset) = (preset, preset, true);
         }
         settings
     }

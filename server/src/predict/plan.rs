@@ -1,0 +1,112 @@
+//! Which size to try first, and which after that: the way of least expected cost.
+//!
+//! An attempt that fits costs what it holds for nothing; one that does not costs all that it held, the price of a failure, and
+//! the way on from there. The way on is worked out from the largest size down, so that "cover both modes" and "cover the common
+//! one and try again" are weighed against each other with the right second size.
+
+use super::spread::{Bin, Spread};
+use crate::domain::Bytes;
+
+/// Sizes that are weighed: 96 of 2 to 9 % each, by how far the needs lie apart.
+const SIZES: usize = 96;
+/// Shares too small to start a size of their own below them.
+const TOO_LOW: f64 = 1e-4;
+/// Shares too small to look for a size above them.
+const TOO_HIGH: f64 = 1e-5;
+/// A size that follows a failure is at least this much larger: less is a retry that fails again, more is held for nothing by
+/// a build that was just over.
+pub(super) const REAL_STEP: f64 = 1.25;
+/// Half a step of the grid down: `2^(-1/64)`.
+const HALF_STEP: f64 = 0.989_228;
+/// The step when nothing is known above the size that failed.
+const BLIND_STEP: f64 = 1.5;
+
+/// One size that may be tried, with sums over all needs that it covers.
+#[derive(Debug, Clone, Copy, Default)]
+struct Size {
+    bytes: f64,
+    covered: Bin,
+    /// Bytes x hours that the covered ones use.
+    used: f64,
+}
+
+/// The sizes that may be tried, smallest first.
+#[derive(Debug)]
+pub(super) struct Plan {
+    sizes: Vec<Size>,
+    price: f64,
+}
+
+/// A size and the share of needs that it covers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Choice {
+    pub(super) bytes: f64,
+    pub(super) share: f64,
+}
+
+impl Plan {
+    /// `price`: what one failure costs, in GiB x h.
+    pub(super) fn new(spread: &Spread, price: f64) -> Self {
+        let inside = |share: f64| share > TOO_LOW && share < 1.0 - TOO_HIGH;
+        let steps = spread.covers().filter(|(cover, _)| inside(cover.share)).count();
+        let stride = steps.div_ceil(SIZES).max(1);
+        let mut sizes = Vec::with_capacity(SIZES + 1);
+        let (mut sum, mut step) = (Size::default(), 0_usize);
+        for (cover, bin) in spread.covers() {
+            // what is needed lies in the middle of its step
+            sum.used += bin.hours * cover.value * HALF_STEP;
+            sum.covered.hours += bin.hours;
+            (sum.bytes, sum.covered.share) = (cover.value, cover.share);
+            if inside(cover.share) {
+                step += 1;
+                if step.is_multiple_of(stride) {
+                    sizes.push(sum);
+                }
+            } else if cover.share >= 1.0 - TOO_HIGH {
+                break;
+            }
+        }
+        // the largest covers all that is looked at
+        if sizes.last().is_none_or(|last| last.bytes < sum.bytes) {
+            sizes.push(sum);
+        }
+        Self { sizes, price: price * Bytes::GIB.as_f64() }
+    }
+
+    /// The size to try first.
+    pub(super) fn first(&self) -> Choice {
+        let bytes = |size: &Size| Choice { bytes: size.bytes, share: size.covered.share };
+        self.best(0).map_or(Choice { bytes: 1.0, share: 0.0 }, bytes)
+    }
+
+    /// The size to try when `failed` was too little.
+    pub(super) fn above(&self, failed: f64) -> f64 {
+        let from = self.sizes.partition_point(|size| size.bytes < failed * REAL_STEP);
+        self.best(from).map_or(failed * BLIND_STEP, |size| size.bytes)
+    }
+
+    /// The cheapest first size among those from `from` on, given that the one before it was too little.
+    fn best(&self, from: usize) -> Option<&Size> {
+        let all = self.sizes.last()?;
+        let mut best = None;
+        // what it costs to go on after the size before was too little, for all needs above it
+        let mut onward = vec![0.0; self.sizes.len() + 1];
+        for start in (from..self.sizes.len()).rev() {
+            let below = start.checked_sub(1).and_then(|at| self.sizes.get(at)).copied().unwrap_or_default();
+            let mut least = f64::INFINITY;
+            for (size, then) in self.sizes.iter().zip(onward.iter().skip(1)).skip(start) {
+                // held by all that are not done yet, less what those that fit use
+                let held = size.bytes * (all.covered.hours - below.covered.hours);
+                let failed = self.price * (all.covered.share - size.covered.share);
+                let cost = held - (size.used - below.used) + failed + then;
+                if cost < least {
+                    (least, best) = (cost, Some(size));
+                }
+            }
+            if let Some(slot) = onward.get_mut(start) {
+                *slot = least;
+            }
+        }
+        best
+    }
+}
