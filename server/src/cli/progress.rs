@@ -30,7 +30,9 @@ impl Progress {
         }
         self.last = Some(Instant::now());
         let percent = (share.clamp(0.0, 1.0) * 100.0).round();
-        let full = (0..WIDTH).take_while(|n| f64::from(u32::try_from(*n).unwrap_or(0)) * 100.0 < percent * 30.0).count();
+        let full = (0..WIDTH)
+            .take_while(|n| f64::from(u32::try_from(*n).unwrap_or(0)) * 100.0 < percent * 30.0)
+            .count();
         let bar: String = (0..WIDTH).map(|n| if n < full { '#' } else { '.' }).collect();
         // a terminal that is gone needs no bar
         let _unseen = write!(stderr(), "\r\u{1b}[K{what:<16} [{bar}] {percent:>3.0} %");

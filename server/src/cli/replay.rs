@@ -103,7 +103,10 @@ impl Replay {
         };
         io::stdout().write_all(text.as_bytes()).context("standard output")?;
         if tape.skipped > 0 {
-            note(format_args!("{} rows failed for another reason than memory and say nothing here", tape.skipped));
+            note(format_args!(
+                "{} rows failed for another reason than memory and say nothing here",
+                tape.skipped
+            ));
         }
         if tape.refusals.count > 0 {
             note(&tape.refusals);

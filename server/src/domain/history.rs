@@ -34,6 +34,8 @@ pub struct Fact {
     /// Logarithm to base 2 of the wall time in milliseconds, of the mean and of the highest CPU use in thousandths of a core;
     /// NaN unless it succeeded.
     pub(crate) rates: [f32; 3],
+    /// Logarithm to base 2 of the bytes of input; NaN if not known.
+    pub(crate) input: f32,
     /// Build jobs, 0 if not known.
     pub(crate) jobs: u32,
     /// It proves "more than this".
@@ -44,7 +46,8 @@ impl Fact {
     fn of(summary: Arc<Summary>) -> Self {
         let succeeded = summary.outcome == Outcome::Succeeded && !summary.censored;
         let log = |value: f64| if succeeded && value > 0.0 { narrow(value.log2()) } else { f32::NAN };
-        let need = if summary.teaches_memory() { narrow(summary.proven_need().as_f64().log2()) } else { f32::NAN };
+        let need =
+            if summary.teaches_memory() { narrow(summary.proven_need().as_f64().log2()) } else { f32::NAN };
         Self {
             need,
             hours: narrow(summary.wall.hours()),
@@ -53,6 +56,12 @@ impl Fact {
                 log(summary.cpu.cores_over(summary.wall).0 * 1000.0),
                 log(summary.cpu_peak.0 * 1000.0),
             ],
+            input: summary
+                .key
+                .hints
+                .input_bytes
+                .filter(|bytes| *bytes > 0)
+                .map_or(f32::NAN, |bytes| narrow(super::Bytes(bytes).as_f64().log2())),
             jobs: summary.key.hints.build_jobs.unwrap_or(0),
             censored: summary.censored,
             summary,
@@ -126,7 +135,8 @@ impl History {
         let (sum, count) = self.held;
         let count = if sign > 0.0 { count.saturating_add(1) } else { count.saturating_sub(1) };
         // what rounding leaves behind must not outlive the last attempt
-        let sum = if count == 0 { 0.0 } else { (sum + sign * summary.need_peak.gib_hours(summary.wall)).max(0.0) };
+        let sum =
+            if count == 0 { 0.0 } else { (sum + sign * summary.need_peak.gib_hours(summary.wall)).max(0.0) };
         self.held = (sum, count);
     }
 
@@ -244,7 +254,9 @@ pub(crate) mod tests {
         history.learn(Arc::new(summary("2", "zlib", "1.3", 10)));
         history.learn(Arc::new(summary("3", "hdf5", "1.3", 10)));
         let key = summary("x", "zlib", "1.3", 0).key;
-        let ids = |rung| history.on_rung(rung, &key).map(|fact| fact.summary.attempt.to_string()).collect::<Vec<_>>();
+        let ids = |rung| {
+            history.on_rung(rung, &key).map(|fact| fact.summary.attempt.to_string()).collect::<Vec<_>>()
+        };
         assert_eq!(ids(Rung::Exact), ["2"]);
         assert_eq!(ids(Rung::NoVersion), ["2", "1"]);
         assert_eq!(ids(Rung::Fleet), ["3", "2", "1"]);

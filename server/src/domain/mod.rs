@@ -15,9 +15,9 @@ mod verdict;
 
 pub use attempt::{Attempt, AttemptId, Resources, SessionId, Source};
 pub use fault::Fault;
-pub use history::{Fact, History};
 #[cfg(test)]
 pub(crate) use history::tests::summary as test_summary;
+pub use history::{Fact, History};
 pub use key::{Hints, Key};
 pub use prediction::{Basis, Prediction, Quantity, Rung, UsedAttempt};
 pub use progress::Progress;

@@ -110,9 +110,11 @@ fn whole(text: &str, least: u64, most: u64) -> Result<u64, String> {
     };
     match digits.parse::<u64>() {
         Ok(value) if (least..=most).contains(&value) => Ok(value),
-        Ok(value) => {
-            Err(format!("{value} cannot be right: it must be from {least} to {most}; is the unit the one in the name?"))
-        }
-        Err(_) => Err(format!("{text:?} is not a whole number; write digits only, in the unit of the column's name")),
+        Ok(value) => Err(format!(
+            "{value} cannot be right: it must be from {least} to {most}; is the unit the one in the name?"
+        )),
+        Err(_) => Err(format!(
+            "{text:?} is not a whole number; write digits only, in the unit of the column's name"
+        )),
     }
 }

@@ -88,7 +88,8 @@ pub(crate) async fn commit(
         if !record.timed {
             record.summary.started_unix_ms = record.line;
         }
-        let row = |error: store::RecordError| ImportError::Row { line: record.line, reason: error.to_string() };
+        let row =
+            |error: store::RecordError| ImportError::Row { line: record.line, reason: error.to_string() };
         store::put_summary(&mut batch, &record.summary).map_err(row)?;
         waiting += 1;
         if batch.operations() >= COMMIT {
@@ -110,10 +111,8 @@ async fn write(
     if *waiting == 0 {
         return Ok(());
     }
-    let failed = |error: store::CommitError| ImportError::Commit {
-        added: imported.added,
-        reason: error.to_string(),
-    };
+    let failed =
+        |error: store::CommitError| ImportError::Commit { added: imported.added, reason: error.to_string() };
     store.commit(std::mem::take(batch)).await.map_err(failed)?;
     imported.added += std::mem::take(waiting);
     Ok(())

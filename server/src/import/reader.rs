@@ -76,10 +76,16 @@ impl Reader {
         let refuse = |column, reason: &str| Refusal { line: record.line, column, reason: reason.to_owned() };
         match (*self.timed.get_or_insert(record.timed), record.timed) {
             (true, false) => {
-                return Err(refuse("submitted_ms", "is empty, and rows before it have it; it must be in all or in none"));
+                return Err(refuse(
+                    "submitted_ms",
+                    "is empty, and rows before it have it; it must be in all or in none",
+                ));
             }
             (false, true) => {
-                return Err(refuse("submitted_ms", "is given, and rows before it lack it; it must be in all or in none"));
+                return Err(refuse(
+                    "submitted_ms",
+                    "is given, and rows before it lack it; it must be in all or in none",
+                ));
             }
             _ => {}
         }
@@ -100,12 +106,18 @@ impl std::fmt::Debug for Reader {
 
 fn csv_columns(path: &Path, bytes: Box<dyn BufRead>) -> Result<Lines, FileError> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(bytes);
-    let broken = |error: csv::Error| FileError::Broken { path: path.to_owned(), line: 0, reason: say(&error) };
+    let broken =
+        |error: csv::Error| FileError::Broken { path: path.to_owned(), line: 0, reason: say(&error) };
     let names = reader.headers().map_err(broken)?.clone();
-    let find = |name: &str| names.iter().position(|there| there.trim().trim_start_matches('\u{feff}') == name);
+    let find =
+        |name: &str| names.iter().position(|there| there.trim().trim_start_matches('\u{feff}') == name);
     let columns: Vec<Option<usize>> = COLUMNS.iter().map(|column| find(column.name)).collect();
-    let absent: Vec<&str> =
-        COLUMNS.iter().zip(&columns).filter(|(c, at)| c.needed && at.is_none()).map(|(c, _)| c.name).collect();
+    let absent: Vec<&str> = COLUMNS
+        .iter()
+        .zip(&columns)
+        .filter(|(c, at)| c.needed && at.is_none())
+        .map(|(c, _)| c.name)
+        .collect();
     if absent.is_empty() {
         return Ok(Lines::Csv(Box::new(reader), columns));
     }

@@ -89,7 +89,8 @@ pub(super) fn open(path: &Path) -> Result<Text, FileError> {
     let gzip = packed.fill_buf().map_err(fail)?.starts_with(&[0x1f, 0x8b]);
     let mut bytes: Box<dyn BufRead> =
         if gzip { Box::new(BufReader::new(MultiGzDecoder::new(packed))) } else { Box::new(packed) };
-    let broken = |error: io::Error| FileError::Broken { path: path.to_owned(), line: 0, reason: explain(&error) };
+    let broken =
+        |error: io::Error| FileError::Broken { path: path.to_owned(), line: 0, reason: explain(&error) };
     let first = bytes.fill_buf().map_err(broken)?.iter().find(|byte| !byte.is_ascii_whitespace()).copied();
     if first.is_none() {
         return Err(FileError::Columns { path: path.to_owned(), reason: "is empty".to_owned() });

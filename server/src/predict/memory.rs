@@ -66,6 +66,11 @@ pub(super) fn size(pool: &Pool<'_>, settings: &Settings, price: f64) -> Sizes {
     let cheap = Plan::new(&spread, price).first();
     let cheap = (Bytes::from_f64(cheap.bytes), cheap.share.clamp(0.0, 1.0), 1.0);
     let request = quantity(settings, rung, spread.attempts, cheap);
+    // decreases are bounded: while more is unknown than may fail, a preset holds
+    if settings.preset && pool.unknown > ceiling && limit.value < settings.memory_limit.0 {
+        limit = quantity(settings, rung, spread.attempts, (settings.memory_limit, 0.0, 1.0));
+        "the preset".clone_into(&mut limit.basis.bound);
+    }
     if limit.value < request.value {
         // safety was cheaper than the ceiling asks for; memory above the need costs nothing as a limit
         limit.value = request.value;

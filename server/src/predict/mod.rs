@@ -3,6 +3,7 @@
 //! ```text
 //! History -> pool    who speaks for the key, and how loudly (the ladder of similarity)
 //!         -> jobs    for how many build jobs
+//!         -> inputs  for how much input
 //!         -> spread  the expected values, censored ones as "more than"
 //!         -> plan    the sizes of least expected cost, one after the other
 //!         -> memory, rates    the answer
@@ -12,6 +13,7 @@
 //! Pure: no I/O, no clock, the same history gives the same answer. An unknown key is an answer with low confidence, never
 //! an error. [`predict`] and [`explain`] are one computation.
 
+mod inputs;
 mod jobs;
 mod memory;
 mod plan;
@@ -61,6 +63,7 @@ pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: 
     let mut pool = Pool::gather(history, key, settings);
     let build_jobs = jobs::choose(&pool, key, settings);
     jobs::adjust(&mut pool, build_jobs.value);
+    inputs::adjust(&mut pool, key);
     settings.bound_memory(memory::above(&pool, settings, price(history, settings), failed)).0
 }
 
@@ -73,6 +76,7 @@ fn work_out<'h>(history: &'h History, key: &Key, settings: &Settings) -> (Predic
     let mut pool = Pool::gather(history, key, settings);
     let build_jobs = jobs::choose(&pool, key, settings);
     let slope = jobs::adjust(&mut pool, build_jobs.value);
+    inputs::adjust(&mut pool, key);
     let wall = rates::wall(&pool, settings);
     let sizes = if pool.used.is_empty() {
         memory::default_sizes(settings)

@@ -7,11 +7,15 @@
 use super::spread::{Bin, Spread};
 use crate::domain::Bytes;
 
-/// Sizes that are weighed: 96 of 2 to 9 % each, by how far the needs lie apart.
+/// Room for the sizes that are weighed: usually 40 to 90.
 const SIZES: usize = 96;
-/// Shares too small to start a size of their own below them.
+/// A size of its own for each such share of the needs, so that the choice is fine where the needs are.
+const FINE: f64 = 1.0 / 128.0;
+/// Where they are few, a size of its own for each 14 %.
+const COARSE: u32 = 6;
+/// A share too small for a size of its own.
 const TOO_LOW: f64 = 1e-4;
-/// Shares too small to look for a size above them.
+/// The share above which no size is looked for.
 const TOO_HIGH: f64 = 1e-5;
 /// A size that follows a failure is at least this much larger: less is a retry that fails again, more is held for nothing by
 /// a build that was just over.
@@ -47,23 +51,21 @@ pub(super) struct Choice {
 impl Plan {
     /// `price`: what one failure costs, in GiB x h.
     pub(super) fn new(spread: &Spread, price: f64) -> Self {
-        let inside = |share: f64| share > TOO_LOW && share < 1.0 - TOO_HIGH;
-        let steps = spread.covers().filter(|(cover, _)| inside(cover.share)).count();
-        let stride = steps.div_ceil(SIZES).max(1);
-        let mut sizes = Vec::with_capacity(SIZES + 1);
-        let (mut sum, mut step) = (Size::default(), 0_usize);
+        let mut sizes = Vec::with_capacity(SIZES);
+        let (mut sum, mut last, mut steps) = (Size::default(), 0.0, 0_u32);
         for (cover, bin) in spread.covers() {
             // what is needed lies in the middle of its step
             sum.used += bin.hours * cover.value * HALF_STEP;
             sum.covered.hours += bin.hours;
             (sum.bytes, sum.covered.share) = (cover.value, cover.share);
-            if inside(cover.share) {
-                step += 1;
-                if step.is_multiple_of(stride) {
-                    sizes.push(sum);
-                }
-            } else if cover.share >= 1.0 - TOO_HIGH {
+            if cover.share >= 1.0 - TOO_HIGH {
                 break;
+            }
+            steps += 1;
+            let share = cover.share - last;
+            if share >= FINE || (steps >= COARSE && share > TOO_LOW) {
+                sizes.push(sum);
+                (last, steps) = (cover.share, 0);
             }
         }
         // the largest covers all that is looked at

@@ -8,27 +8,27 @@
 use std::sync::Arc;
 
 use super::Settings;
-use crate::domain::{Fact, History, Key, Rung, Summary};
+use crate::domain::{Bytes, Fact, History, Key, Rung, Summary};
 
-/// `k` of `n / (n + k)` for builds of one package: one attempt of the same key knows half of what there is to know (replayed:
-/// 0.3 to 1.5 are within 2 % of each other on Spack's CI, 3 wastes 5 % more).
-const HALF_KNOWN: f64 = 1.0;
+/// `k` of `n / (n + k)` for builds of one package: one attempt of the same key knows more than half of what there is
+/// to know (replayed: 0.3 to 1.5 are within 2 % of each other on Spack's CI, 3 wastes 5 % more).
+const HALF_KNOWN: f64 = 0.7;
 /// The same for other packages: they tell what builds are like, not what this one is.
 const HALF_KNOWN_WIDE: f64 = 3.0;
-/// Weight of an attempt against the next newer one of its rung: half after 34 (replayed: 0.97 to 0.99 are alike, 0.9 and 0.95 forget
+/// Weight of an attempt against the next newer one of its rung: half after 69 (replayed: 0.97 to 0.99 are alike, 0.9 and 0.95 forget
 /// the rare large variant of a package).
-const DECAY: f64 = 0.98;
-/// What no rung takes is the default's, less this once anything is known: a default is a guess made for all.
-const DEFAULT_WORTH: f64 = 0.1;
+const DECAY: f64 = 0.99;
 /// Wider rungs are left out when the rungs inside know all but this share: they would not be heard.
-const UNHEARD: f64 = 0.003;
+const UNHEARD: f64 = 0.02;
+/// Distance in input size at which an attempt counts half of one with the same input, as a logarithm to base 2: 2 %.
+const HALF_NEAR: f64 = 0.03;
 
 /// An attempt that speaks for the key.
 #[derive(Debug)]
 pub(super) struct Used<'h> {
     pub(super) fact: &'h Fact,
     pub(super) rung: Rung,
-    /// 1 for the newest of its rung, less with age.
+    /// 1 for the newest of its rung, less with age and with distance in input.
     pub(super) fresh: f64,
     /// Share of all weight.
     pub(super) weight: f64,
@@ -44,21 +44,22 @@ pub(super) struct Pool<'h> {
     pub(super) shares: Vec<(Rung, f64)>,
     /// Share of the default.
     pub(super) left: f64,
+    /// What the attempts leave unknown: 1 if there are none. Those that were stopped do not count here, so that a failure more
+    /// never silences a rung.
+    pub(super) unknown: f64,
 }
 
 impl<'h> Pool<'h> {
     pub(super) fn gather(history: &'h History, key: &Key, settings: &Settings) -> Self {
-        let mut pool = Self { left: 1.0, ..Self::default() };
+        let mut pool = Self { left: 1.0, unknown: 1.0, ..Self::default() };
         pool.used.reserve(2 * History::PER_RUNG);
-        // what the rungs so far leave over, failures not counted, so that a failure more never silences a rung
-        let mut unknown = 1.0;
         for rung in Rung::LADDER {
             let wide = rung < Rung::Package;
-            if unknown < UNHEARD || (wide && settings.preset) {
+            if pool.unknown < UNHEARD || (wide && settings.preset) {
                 break;
             }
             let half = if wide { HALF_KNOWN_WIDE } else { HALF_KNOWN };
-            unknown *= half / (pool.climb_down(history, key, rung, half) + half);
+            pool.unknown *= half / (pool.climb_down(history, key, rung, half) + half);
         }
         pool.weigh_default();
         pool
@@ -67,7 +68,9 @@ impl<'h> Pool<'h> {
     /// Adds a rung. Returns how much its attempts know that were not stopped.
     fn climb_down(&mut self, history: &'h History, key: &Key, rung: Rung, half: f64) -> f64 {
         let first = self.used.len();
-        let (mut fresh, mut known, mut plain) = (1.0, 0.0, 0.0);
+        let input = key.hints.input_bytes.filter(|bytes| *bytes > 0 && rung >= Rung::Package);
+        let input = input.map(|bytes| Bytes(bytes).as_f64().log2());
+        let (mut fresh, mut known, mut loud, mut plain) = (1.0, 0.0, 0.0, 0.0);
         // lists are in order of arrival, and a list holds all that the lists inside it hold of its time: so what is counted
         // already is found by walking them side by side, without reading the attempts
         let mut inside: Vec<_> =
@@ -79,8 +82,11 @@ impl<'h> Pool<'h> {
             !counted && !fact.need.is_nan() && !same_package()
         });
         for fact in here {
+            let near = fresh * input.map_or(1.0, |asked| nearness(asked, fact));
             known += fresh;
-            self.used.push(Used { fact, rung, fresh, weight: 0.0, need: f64::from(fact.need) });
+            loud += near;
+            let need = f64::from(fact.need);
+            self.used.push(Used { fact, rung, fresh: near, weight: 0.0, need });
             if !fact.censored {
                 plain += fresh;
                 fresh *= DECAY;
@@ -91,7 +97,7 @@ impl<'h> Pool<'h> {
         }
         let share = self.left * known / (known + half);
         for used in self.used.iter_mut().skip(first) {
-            used.weight = share * used.fresh / known;
+            used.weight = share * used.fresh / loud;
         }
         self.shares.push((rung, share));
         self.left -= share;
@@ -99,11 +105,14 @@ impl<'h> Pool<'h> {
     }
 
     /// Makes the default worth less than what was measured, and all weights 1 again.
+    ///
+    /// A default is a guess made for all. It speaks for what is unknown twice over: two fifths of it after one attempt, a
+    /// fifteenth after ten.
     fn weigh_default(&mut self) {
         if self.used.is_empty() {
             return;
         }
-        let left = self.left * DEFAULT_WORTH;
+        let left = self.left * self.unknown;
         let all = 1.0 - self.left + left;
         self.left = left / all;
         self.used.iter_mut().for_each(|used| used.weight /= all);
@@ -132,6 +141,15 @@ fn lists_inside(rung: Rung) -> &'static [Rung] {
         Rung::Package => &[Rung::NoCompiler],
         Rung::Fleet => &[Rung::Package, Rung::BuildSystem],
     }
+}
+
+/// How much an attempt says about a build with this input, 1 if the inputs are alike or not known.
+fn nearness(asked: f64, fact: &Fact) -> f64 {
+    if fact.input.is_nan() {
+        return 1.0;
+    }
+    let far = (asked - f64::from(fact.input)) / HALF_NEAR;
+    1.0 / (1.0 + far * far)
 }
 
 fn is_same_package(a: &Key, b: &Summary) -> bool {

@@ -20,16 +20,8 @@ pub(super) fn cpu(pool: &Pool<'_>, settings: &Settings) -> [Quantity; 2] {
         let whole = |value| (Cover { value, share: 0.0 }, 0);
         return bounded(pool, settings, whole(request), whole(limit.max(request)));
     }
-    let mean = Spread::blend(
-        pool,
-        |used| f64::from(used.fact.rates[1]),
-        [request, request],
-    );
-    let peak = Spread::blend(
-        pool,
-        |used| f64::from(used.fact.rates[2]),
-        [limit, limit],
-    );
+    let mean = Spread::blend(pool, |used| f64::from(used.fact.rates[1]), [request, request]);
+    let peak = Spread::blend(pool, |used| f64::from(used.fact.rates[2]), [limit, limit]);
     let request = (mean.quantile(CPU_REQUEST), mean.attempts);
     bounded(pool, settings, request, (peak.quantile(CPU_LIMIT), peak.attempts))
 }

@@ -13,6 +13,8 @@ const LONGEST: usize = 48 * 32;
 const BEYOND: f64 = 1.5;
 /// Spread of one configuration built again: 3 % (lab, 87 configurations run 2 to 7 times).
 const NOISE: f64 = 0.03;
+/// The noise is no more than this part of the deviation: some keys repeat to a thousandth.
+const NOISE_SHARE: f64 = 0.1;
 /// Reach of the noise, in steps: four deviations.
 const REACH: i32 = 6;
 /// Share of each value that lies in a thin tail above it: builds grow more often than they shrink.
@@ -21,8 +23,8 @@ const TAIL: f64 = 0.1;
 const TAIL_LENGTH: f64 = 0.8;
 /// Deviation of builds of one key, as a logarithm to base 2, before any was seen (Spack's CI: 0.25 of the peak in the median).
 const USUAL_DEVIATION: f64 = 0.32;
-/// Attempts that it takes to believe their own deviation as much as the usual one.
-const USUAL_WEIGHT: f64 = 2.0;
+/// Weight of the usual deviation against that of one attempt: little, so that a key that repeats is soon believed to repeat.
+const USUAL_WEIGHT: f64 = 0.1;
 /// Room above the largest value for noise and tail, in steps.
 const ROOM: usize = 64;
 
@@ -124,7 +126,7 @@ impl Spread {
 
     /// The same with noise and tail around every value: what was seen is not all that can happen.
     pub(super) fn smoothed(&self) -> Self {
-        let sigma = (1.0 + NOISE).log2() * STEPS;
+        let sigma = (1.0 + NOISE).log2().min(NOISE_SHARE * self.deviation) * STEPS;
         let kernel: Vec<f64> =
             (-REACH..=REACH).map(|n| (-0.5 * (f64::from(n) / sigma).powi(2)).exp()).collect();
         let unit: f64 = kernel.iter().sum();
@@ -160,11 +162,6 @@ impl Spread {
             }
         }
         last
-    }
-
-    /// Mean of the expected values.
-    pub(super) fn mean(&self) -> f64 {
-        self.covers().map(|(cover, bin)| cover.value * bin.share).sum()
     }
 
     /// Every size of the grid from small to large, with what lies in its step.

@@ -33,6 +33,5 @@ mod walk;
 pub(crate) use policy::Kind;
 pub(crate) use report::{json, packages, text};
 pub(crate) use stdio::serve as serve_stdio;
-pub(crate) use tally::Tally;
 pub(crate) use tape::Tape;
 pub(crate) use tune::{Aim, run};

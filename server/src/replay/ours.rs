@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use super::policy::{Ask, Done, Policy};
 use crate::{
-    domain::{
-        AttemptId, Bytes, Cores, CpuMicros, History, Millis, Outcome, Resources, Source, Summary,
-    },
+    domain::{AttemptId, Bytes, Cores, CpuMicros, History, Millis, Outcome, Resources, Source, Summary},
     predict::{self, Settings},
 };
 
@@ -59,7 +57,7 @@ impl Policy for Ours {
             number: 1,
             retries: None,
             source: Source::Unspecified,
-            resources: Resources::default(),
+            resources: Resources { memory_request: ask.preset.map(Bytes::from_f64), ..Resources::default() },
             started_unix_ms: Millis::from_f64(ask.start_ms).0,
             wall,
             cpu,

@@ -79,7 +79,8 @@ fn short(value: f64) -> String {
 
 /// One JSON object.
 pub(crate) fn json(tape: &Tape, results: &Results, by_package: bool) -> String {
-    let policies: Vec<serde_json::Value> = results.iter().map(|(kind, tally)| one(*kind, tally, by_package)).collect();
+    let policies: Vec<serde_json::Value> =
+        results.iter().map(|(kind, tally)| one(*kind, tally, by_package)).collect();
     serde_json::json!({
         "rows": tape.rows.len(),
         "refused": tape.refusals.count,

@@ -84,7 +84,8 @@ impl Tape {
 
     fn number(&mut self, key: Key) -> usize {
         let numbers = self.numbers.entry(hash(&key)).or_default();
-        let known = numbers.iter().find(|number| self.keys.get(**number).is_some_and(|(there, _)| *there == key));
+        let known =
+            numbers.iter().find(|number| self.keys.get(**number).is_some_and(|(there, _)| *there == key));
         if let Some(number) = known {
             return *number;
         }
