@@ -11,7 +11,8 @@ use std::{
 
 use plimsoll_server::{
     domain::{
-        AttemptId, Bytes, Cores, CpuMicros, Exit, Hints, History, Key, Millis, Outcome, Resources, Source, Summary,
+        AttemptId, Bytes, Cores, CpuMicros, Exit, Hints, History, Key, Millis, Outcome, Resources, Source,
+        Summary,
     },
     predict::{Settings, predict},
 };
@@ -39,7 +40,8 @@ fn key(n: u64) -> Key {
         compiler: "gcc".to_owned(),
         compiler_version: format!("{}", 11 + (random >> 28 & 1)),
         arch: format!("linux-ubuntu22.04-x86_64_v{}", 3 + (random >> 30 & 1)),
-        build_system: ["cmake", "autotools", "python"][usize::try_from(random >> 32).unwrap_or(0) % 3].to_owned(),
+        build_system: ["cmake", "autotools", "python"][usize::try_from(random >> 32).unwrap_or(0) % 3]
+            .to_owned(),
         hints: Hints { build_jobs: Some(if random >> 40 & 15 == 0 { 4 } else { 8 }), input_bytes: None },
         ..Key::default()
     }
@@ -48,7 +50,8 @@ fn key(n: u64) -> Key {
 fn summary(n: u64) -> Option<Summary> {
     let random = mix(n ^ 0xabcd);
     let key = key(n);
-    let base = mix(key.package.len() as u64 ^ u64::from(key.package.as_bytes().last().copied()?)) % 4000 + 100;
+    let base =
+        mix(key.package.len() as u64 ^ u64::from(key.package.as_bytes().last().copied()?)) % 4000 + 100;
     let need = Bytes((base << 20) + (random % (base << 18)));
     Some(Summary {
         attempt: AttemptId::parse(&n.to_string()).ok()?,

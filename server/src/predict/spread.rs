@@ -1,7 +1,7 @@
 //! The expected values of one quantity, as shares over a logarithmic grid.
 //!
-//! A censored value `s` proves "more than s" (Kaplan-Meier: its share moves to what lies above). If less lies above than
-//! moves there, the rest goes to a point of its own, so that the next size is always a real step.
+//! A censored value `s` proves "more than s" (Kaplan-Meier: its share moves to what lies above). If little lies above, a part
+//! goes to a point of its own, so that the next size is always a real step.
 
 use super::pool::{Pool, Used};
 
@@ -197,7 +197,8 @@ fn deviation(pool: &Pool<'_>, points: &[Point]) -> f64 {
 /// Moves the share of censored values to what lies above them.
 fn move_up(seen: &mut [Bin], above: &[Bin]) {
     let beyond = step_of(BEYOND.log2(), 0.0) + 1;
-    let mut right: f64 = seen.iter().chain(above).map(|bin| bin.share).sum();
+    let total: f64 = seen.iter().chain(above).map(|bin| bin.share).sum();
+    let (mut right, mut rest) = (total, total);
     // every share to the right of here counts `factor` times
     let mut factor = 1.0;
     let mut added = vec![Bin::default(); seen.len()];
@@ -207,8 +208,11 @@ fn move_up(seen: &mut [Bin], above: &[Bin]) {
         if moved.share <= 0.0 {
             continue;
         }
+        // of the others, so much lies above; twice that of these moves there, so that what was above is never less than before
+        rest -= moved.share;
+        let above = (right / rest.max(f64::MIN_POSITIVE)).min(1.0);
         let (moving, there) = (moved.share * factor, right * factor);
-        let taken = moving.min(there);
+        let taken = moving * (2.0 * above).min(1.0);
         if right > 0.0 {
             factor *= 1.0 + taken / there.max(f64::MIN_POSITIVE);
         }

@@ -87,7 +87,9 @@ fn a_new_version_starts_near_the_old_one_and_not_near_the_fleet() {
 #[test]
 fn more_build_jobs_than_seen_need_more_memory() {
     let seen = [(1, 323), (2, 603), (1, 320), (2, 600)];
-    let history = history(seen.iter().enumerate().map(|(n, (jobs, need))| built(n, "1", *need, *jobs)));
+    // often enough that the default limit is left behind
+    let seen = seen.iter().cycle().take(16).enumerate();
+    let history = history(seen.map(|(n, (jobs, need))| built(n, "1", *need, *jobs)));
     let at = |jobs| {
         let mut key = key("zlib", "1");
         key.hints.build_jobs = Some(jobs);
