@@ -40,9 +40,11 @@ fn key(n: u64) -> Key {
         compiler: "gcc".to_owned(),
         compiler_version: format!("{}", 11 + (random >> 28 & 1)),
         arch: format!("linux-ubuntu22.04-x86_64_v{}", 3 + (random >> 30 & 1)),
-        build_system: ["cmake", "autotools", "python"][usize::try_from(random >> 32).unwrap_or(0) % 3]
-            .to_owned(),
-        hints: Hints { build_jobs: Some(if random >> 40 & 15 == 0 { 4 } else { 8 }), input_bytes: None },
+        build_system: (if random >> 32 & 1 == 0 { "cmake" } else { "python" }).to_owned(),
+        hints: Hints {
+            build_jobs: Some(if (random >> 40).trailing_zeros() >= 4 { 4 } else { 8 }),
+            input_bytes: None,
+        },
         ..Key::default()
     }
 }
@@ -74,7 +76,7 @@ fn summary(n: u64) -> Option<Summary> {
         outcome: Outcome::Succeeded,
         exit: Some(Exit::Code(0)),
         cause: None,
-        censored: random % 100 == 0,
+        censored: random.is_multiple_of(100),
     })
 }
 

@@ -44,13 +44,13 @@ impl Draft {
             let text = text.trim();
             print.add(text);
             let refuse = |reason: String| Refusal { line, column: column.name, reason };
-            if text.is_empty() {
-                if column.needed {
+            match (text.is_empty(), column.needed) {
+                (true, true) => {
                     return Err(refuse("is empty, and nothing can be learnt without it".to_owned()));
                 }
-                continue;
+                (true, false) => {}
+                (false, _) => (column.set)(&mut draft, text).map_err(refuse)?,
             }
-            (column.set)(&mut draft, text).map_err(refuse)?;
         }
         draft.finish(line, &print)
     }

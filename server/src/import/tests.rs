@@ -1,6 +1,6 @@
 //! What is read, what is refused and how that is said.
 
-use std::{io::Write as _, path::PathBuf};
+use std::{fmt::Write as _, io::Write as _, path::PathBuf};
 
 use super::*;
 use crate::{
@@ -24,6 +24,15 @@ fn gzip(text: &str) -> Vec<u8> {
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packer.write_all(text.as_bytes()).unwrap();
     packer.finish().unwrap()
+}
+
+/// More than one buffer full, packed.
+fn many_rows() -> Vec<u8> {
+    let mut text = "package,wall_ms,peak_bytes\n".to_owned();
+    for n in 0..5000 {
+        writeln!(text, "zlib{n},{n},{}", 1_000_000 + n * n).unwrap();
+    }
+    gzip(&text)
 }
 
 fn read(bytes: &[u8]) -> (Vec<Record>, Refusals) {
@@ -106,8 +115,7 @@ fn a_missing_column_is_named_beside_those_that_are_there() {
 
 #[test]
 fn half_a_gzip_is_an_error_that_says_so() {
-    let rows: String = (0..5000).map(|n| format!("zlib{n},{n},{}\n", 1_000_000 + n * n)).collect();
-    let whole = gzip(&format!("package,wall_ms,peak_bytes\n{rows}"));
+    let whole = many_rows();
     let file = file(&whole[..whole.len() / 2]);
     let mut reader = Reader::open(&file.path).unwrap();
     let error = loop {
@@ -149,8 +157,7 @@ async fn an_import_adds_each_attempt_once_and_leaves_known_ones_as_they_are() {
 #[tokio::test]
 async fn a_file_that_breaks_off_leaves_the_store_as_it_was() {
     let store = Store::memory();
-    let rows: String = (0..5000).map(|n| format!("zlib{n},{n},{}\n", 1_000_000 + n * n)).collect();
-    let whole = gzip(&format!("package,wall_ms,peak_bytes\n{rows}"));
+    let whole = many_rows();
     let half = file(&whole[..whole.len() / 2]);
     assert!(commit(&half.path, &store, |_| {}).await.is_err());
     let loaded = store::load_summaries(&store, |_| {}).await.unwrap();

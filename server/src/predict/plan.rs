@@ -89,26 +89,33 @@ impl Plan {
 
     /// The cheapest first size among those from `from` on, given that the one before it was too little.
     fn best(&self, from: usize) -> Option<&Size> {
-        let all = self.sizes.last()?;
         let mut best = None;
         // what it costs to go on after the size before was too little, for all needs above it
         let mut onward = vec![0.0; self.sizes.len() + 1];
         for start in (from..self.sizes.len()).rev() {
-            let below = start.checked_sub(1).and_then(|at| self.sizes.get(at)).copied().unwrap_or_default();
-            let mut least = f64::INFINITY;
-            for (size, then) in self.sizes.iter().zip(onward.iter().skip(1)).skip(start) {
-                // held by all that are not done yet, less what those that fit use
-                let held = size.bytes * (all.covered.hours - below.covered.hours);
-                let failed = self.price * (all.covered.share - size.covered.share);
-                let cost = held - (size.used - below.used) + failed + then;
-                if cost < least {
-                    (least, best) = (cost, Some(size));
-                }
-            }
+            let (cost, size) = self.cheapest(start, &onward);
+            best = size;
             if let Some(slot) = onward.get_mut(start) {
-                *slot = least;
+                *slot = cost;
             }
         }
         best
+    }
+
+    /// The cheapest size from `start` on, and what it and all that follows it cost.
+    fn cheapest(&self, start: usize, onward: &[f64]) -> (f64, Option<&Size>) {
+        let below = start.checked_sub(1).and_then(|at| self.sizes.get(at)).copied().unwrap_or_default();
+        let all = self.sizes.last().map(|size| size.covered).unwrap_or_default();
+        let open = all.hours - below.covered.hours;
+        let (mut least, mut best) = (f64::INFINITY, None);
+        for (size, then) in self.sizes.iter().zip(onward.iter().skip(1)).skip(start) {
+            // held by all that are not done yet, less what those that fit use
+            let held = size.bytes * open - (size.used - below.used);
+            let cost = held + self.price * (all.share - size.covered.share) + then;
+            if cost < least {
+                (least, best) = (cost, Some(size));
+            }
+        }
+        (least, best)
     }
 }

@@ -95,7 +95,7 @@ impl Spread {
         for default in defaults {
             points.push(Point { log: default.max(1.0).log2(), weight, hours, censored: false });
         }
-        Self { attempts, deviation, ..Self::of(&points) }
+        Self { deviation, attempts, ..Self::of(&points) }
     }
 
     fn of(points: &[Point]) -> Self {
@@ -119,7 +119,9 @@ impl Spread {
         }
         let total: f64 = seen.iter().map(|bin| bin.share).sum();
         if total > 0.0 {
-            seen.iter_mut().for_each(|bin| *bin = bin.times(1.0 / total));
+            for bin in &mut seen {
+                *bin = bin.times(1.0 / total);
+            }
         }
         Self { start, bins: seen, deviation: USUAL_DEVIATION, attempts: 0 }
     }

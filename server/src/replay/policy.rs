@@ -131,7 +131,7 @@ impl Kind {
             }
             Self::PlimsollLimit => Box::new(Ours::new(settings.clone(), true)),
             Self::Preset => Box::new(peers::Preset { default }),
-            Self::Gantry => peer(Box::new(peers::Gantry::default())),
+            Self::Gantry => peer(Box::<peers::Gantry>::default()),
             Self::Vpa => peer(Box::new(peers::Vpa::new(default))),
             Self::PodScaler => peer(Box::new(peers::PodScaler::new(default))),
             Self::Krr => peer(Box::new(peers::Krr::new(default))),

@@ -108,6 +108,7 @@ fn one(kind: Kind, tally: &Tally, by_package: bool) -> serde_json::Value {
 }
 
 fn cost(cost: &Cost) -> serde_json::Value {
+    let [enough, fits] = cost.retry_rates();
     serde_json::json!({
         "waste_gbh": cost.waste_gbh,
         "used_gbh": cost.used_gbh,
@@ -115,5 +116,7 @@ fn cost(cost: &Cost) -> serde_json::Value {
         "attempts": cost.scored + cost.failures,
         "scored": cost.scored,
         "first_try_oom_rate": cost.first_failed_rate(),
+        "first_retry_enough_rate": enough,
+        "first_retry_fits_rate": fits,
     })
 }

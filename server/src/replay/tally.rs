@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 /// 10^9 bytes for an hour, in bytes x milliseconds.
 const GB_HOUR: f64 = 1e9 * 3_600_000.0;
 
+/// A retry that holds more than this many times the need is not a good one.
+const FITS: f64 = 1.5;
+
 /// Sums over the attempts that count.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Cost {
@@ -14,6 +17,10 @@ pub(crate) struct Cost {
     pub(crate) first_failed: u64,
     /// Attempts that were lost.
     pub(crate) failures: u64,
+    /// Builds whose first retry was large enough.
+    pub(crate) retry_enough: u64,
+    /// Those of them whose retry held at most 1.5 times the need.
+    pub(crate) retry_fitted: u64,
     /// Held and not used, and all that lost attempts held, GB x h.
     pub(crate) waste_gbh: f64,
     /// Used, if the highest need is held for the whole time, GB x h.
@@ -27,6 +34,8 @@ impl Cost {
         self.scored += 1;
         self.first_failed += u64::from(failures > 0);
         self.failures += failures;
+        self.retry_enough += u64::from(failures == 1);
+        self.retry_fitted += u64::from(failures == 1 && last <= FITS * peak);
         self.waste_gbh += (lost + last - peak) * wall_ms / GB_HOUR;
         self.used_gbh += peak * wall_ms / GB_HOUR;
     }
@@ -34,6 +43,11 @@ impl Cost {
     /// Share of the builds whose first try was too small.
     pub(crate) fn first_failed_rate(&self) -> f64 {
         share(self.first_failed, self.scored)
+    }
+
+    /// Shares of the first retries that were large enough, and of those that held at most 1.5 times the need beside that.
+    pub(crate) fn retry_rates(&self) -> [f64; 2] {
+        [self.retry_enough, self.retry_fitted].map(|count| share(count, self.first_failed))
     }
 
     /// Waste for each unit of use.

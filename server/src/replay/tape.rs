@@ -95,11 +95,6 @@ impl Tape {
         self.keys.len() - 1
     }
 
-    /// The rows that count: those whose need is known.
-    pub(super) fn scored(&self, row: &Row) -> bool {
-        !row.stopped
-    }
-
     /// What is known before the row's attempt starts, and when it has ended.
     pub(super) fn ask(&self, number: usize, row: &Row) -> (Ask, Done) {
         let (key, workload) = self.keys.get(row.key).cloned().unwrap_or_default();

@@ -42,11 +42,7 @@ pub(crate) fn run(
         let tally = walk(tape, (kind, Some(middle.exp())), settings, warmup, &mut tell);
         let rate = tally.all.first_failed_rate();
         // a larger knob fails less
-        if rate > wanted {
-            low = middle
-        } else {
-            high = middle
-        }
+        *(if rate > wanted { &mut low } else { &mut high }) = middle;
         let allowed = !matches!(aim, Aim::AtMost(most) if rate > most);
         let nearer = |best: &Tally| miss(rate, wanted) <= miss(best.all.first_failed_rate(), wanted);
         if allowed && best.as_ref().is_none_or(nearer) {

@@ -39,7 +39,8 @@ pub(super) fn walk(
         }
         let (mut ask, done) = tape.ask(number, row);
         let mut tries = 1;
-        if tape.scored(row) {
+        // a row that was stopped teaches, and its need is not known
+        if !row.stopped {
             if kind.foresees() {
                 ask.need = done.peak;
             }

@@ -1,4 +1,4 @@
-//! Kubernetes VPA recommender (pkg/recommender/config/config.go, model/aggregations_config.go, input/oom): a histogram with buckets
+//! Kubernetes VPA recommender (`pkg/recommender/config/config.go`, `model/aggregations_config.go`, `input/oom`): a histogram with buckets
 //! that grow by 5 % from 10 MB, half-life of 24 h, its 90 % quantile and 15 %; after an OOM the larger of 20 % and 100 MiB more.
 //!
 //! One peak for each attempt, and the floor of 250 MB for each pod. Without a time in the file nothing decays.

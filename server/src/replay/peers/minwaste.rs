@@ -1,4 +1,4 @@
-//! `TaskVine`'s MIN_WASTE (cctools dttools/src/category.c; Tovar et al. 2018): the first allocation `a` that minimises
+//! `TaskVine`'s `MIN_WASTE` (cctools dttools/src/category.c; Tovar et al. 2018): the first allocation `a` that minimises
 //! `a * mean time + largest * sum over needs above a of their share of time`, in buckets of 250 MB; then the largest seen.
 //!
 //! There it is worked out anew after every 25 tasks, here after every one. Before the first task: the preset. When the largest is not
