@@ -102,6 +102,68 @@ fn more_build_jobs_than_seen_need_more_memory() {
     assert_eq!((at(4).build_jobs.value, &*at(4).build_jobs.basis.bound), (4, "asked for"));
 }
 
+/// An hour of one package, `large` GiB every `every`th time and else 2.
+fn two_modes(every: usize, large: u64) -> History {
+    history((0..60).map(|n| {
+        let need = if n % every == every - 1 { large << 10 } else { 2 << 10 };
+        Summary { wall: Millis(3_600_000), ..built(n, "1", need, 2) }
+    }))
+}
+
+#[test]
+fn of_two_modes_the_common_one_is_tried_first_if_that_is_cheaper_and_both_are_covered_if_not() {
+    let free = Settings { failure_price: Some(0.0), ..Settings::default() };
+    let request = |history: &History| predict(history, &key("zlib", "1"), &free).memory_request.value / MIB;
+    let rare = request(&two_modes(20, 20));
+    assert!((2048..3000).contains(&rare), "one in twenty is tried again: {rare}");
+    let near = request(&two_modes(2, 3));
+    assert!((3072..4096).contains(&near), "half of them would be lost for a third of the size: {near}");
+}
+
+#[test]
+fn after_a_failure_above_the_common_mode_the_next_size_covers_the_other_one() {
+    let history = two_modes(20, 20);
+    let next = predict_above(&history, &key("zlib", "1"), &Settings::default(), Bytes(6 << 30));
+    assert!((20 << 10..26 << 10).contains(&(next.0 / MIB)), "{next}");
+    let cap = Settings { memory_cap: Some(Bytes(8 << 30)), ..Settings::default() };
+    assert_eq!(predict_above(&history, &key("zlib", "1"), &cap, Bytes(6 << 30)), Bytes(8 << 30));
+    let unknown = predict_above(&history, &key("zlib", "1"), &Settings::default(), Bytes(900 << 30));
+    assert!(unknown >= Bytes(1100 << 30), "a real step above all that is known: {unknown}");
+}
+
+#[test]
+fn a_need_that_grows_with_the_input_is_sized_for_the_input_that_is_asked_about() {
+    let fed = |n: u64, input: u64| {
+        let mut summary = built(usize::try_from(n).unwrap(), "1", input >> 20, 2);
+        summary.key.hints.input_bytes = Some(input);
+        summary
+    };
+    let history = history((0..40).map(|n| fed(n, (200 + n * 20) << 20)));
+    let request = |input: u64| {
+        let mut key = key("zlib", "1");
+        key.hints.input_bytes = Some(input << 20);
+        ask(&history, &key).memory_request.value / MIB
+    };
+    let requests = [300, 600, 900].map(request);
+    for (request, need) in requests.into_iter().zip([300, 600, 900]) {
+        assert!((need..need * 13 / 10).contains(&request), "{requests:?}");
+    }
+}
+
+#[test]
+fn a_preset_holds_as_a_limit_until_enough_is_known() {
+    let preset = Bytes(16 << 30);
+    let settings =
+        Settings { memory_request: preset, memory_limit: preset, preset: true, ..Settings::default() };
+    let limit = |count| {
+        let history = history((0..count).map(|n| built(n, "1", 300, 2)));
+        predict(&history, &key("zlib", "1"), &settings).memory_limit
+    };
+    assert!(limit(3).value >= preset.0, "{:?}", limit(3));
+    assert_eq!((limit(40).value, &*limit(40).basis.bound), (preset.0, "the preset"));
+    assert!(limit(100).value < 1 << 30, "{:?}", limit(100));
+}
+
 #[test]
 fn the_cap_and_the_floor_hold_and_are_named() {
     let history = history([built(1, "1", 9000, 0), built(2, "1", 9000, 0)]);
