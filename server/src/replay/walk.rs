@@ -25,7 +25,6 @@ pub(super) fn walk(
     let rows = Bytes(u64::try_from(tape.rows.len()).unwrap_or(0)).as_f64();
     // attempts that run, by their end
     let mut running: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
-    let mut asked: Vec<Option<(Ask, Done)>> = Vec::new();
     for (number, row) in tape.rows.iter().enumerate() {
         let place = Bytes(u64::try_from(number).unwrap_or(0)).as_f64() / rows;
         if number.is_multiple_of(1000) {
@@ -33,7 +32,9 @@ pub(super) fn walk(
         }
         while running.peek().is_some_and(|Reverse((end, _))| *end <= row.start_ms) {
             let Some(Reverse((_, slot))) = running.pop() else { break };
-            if let Some((ask, done)) = asked.get_mut(slot).and_then(Option::take) {
+            // worked out again: an ask is ten times as large as its row
+            if let Some(row) = tape.rows.get(slot) {
+                let (ask, done) = tape.ask(slot, row);
                 policy.learn(&ask, &done);
             }
         }
@@ -49,7 +50,6 @@ pub(super) fn walk(
         }
         if tape.timed {
             running.push(Reverse((row.start_ms.saturating_add(row.wall.0.saturating_mul(tries)), number)));
-            asked.push(Some((ask, done)));
         } else {
             policy.learn(&ask, &done);
         }
