@@ -6,29 +6,36 @@
 //! | module | what it does |
 //! |---|---|
 //! | `config` | reads all settings, reports all mistakes |
+//! | `cli` | the commands beside serving |
 //! | `app` | binds, opens, serves, drains |
 //! | `grpc`, `http` | convert, call, convert |
 //! | `ingest` | the only writer: open attempts, acknowledgements, seals, verdicts |
 //! | `learned` | the history, shared |
 //! | [`predict`] | sizes for the next attempt, with their reasons |
 //! | [`retry`] | causes and verdicts |
+//! | `import` | recorded history from files |
+//! | `replay` | the predictor and the rules of others over recorded history |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
 //! | [`domain`] | the words as types |
 
 mod app;
+mod cli;
 mod clock;
 mod config;
 pub mod domain;
 mod grpc;
 mod http;
+mod import;
 mod ingest;
 mod learned;
 mod metrics;
 pub mod predict;
+mod replay;
 pub mod retry;
 mod stats;
 pub mod store;
 
 pub use app::App;
+pub use cli::{Cli, Command};
 pub use config::{Args, Config, Loaded, LogFormat, Mistake};

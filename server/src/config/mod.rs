@@ -15,6 +15,7 @@ use std::{
 };
 
 use crate::{predict, retry};
+pub(crate) use parse::share as parse_share;
 pub use source::Args;
 
 /// Everything that is in force.

@@ -34,7 +34,7 @@ where
 }
 
 /// A share: `1%` or `0.01`.
-pub(super) fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     let (digits, unit) = match text.strip_suffix('%') {
         Some(digits) => (digits, 0.01),
         None => (text, 1.0),

@@ -59,7 +59,7 @@ pub struct Args {
     /// Largest memory that a prediction may ask for, for example the runner's maximum.
     #[arg(long, value_name = "SIZE")]
     memory_cap: Option<String>,
-    /// Price of one attempt lost for memory, in GiB x h of held memory.
+    /// Price of one attempt lost for memory, in GiB x h of held memory [default: what an average build holds].
     #[arg(long, value_name = "NUMBER")]
     failure_price: Option<String>,
     /// Largest share of attempts that may need more than their limit, for example 1%.

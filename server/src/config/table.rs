@@ -52,8 +52,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!(
         "failure_price",
         predict.failure_price,
-        |t| parse::number(t, &(0.001..=10_000.0)),
-        ToString::to_string
+        |t| parse::number(t, &(0.0..=1_000_000.0)).map(Some),
+        |price: &Option<f64>| price.map(|price| price.to_string()).unwrap_or_default()
     ),
     setting!("max_failures", predict.failure_ceiling, parse::share, ToString::to_string),
     setting!("max_attempts", retry.max_attempts, |t| parse::number(t, &(1..=20)), ToString::to_string),

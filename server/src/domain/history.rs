@@ -1,17 +1,14 @@
 //! The summaries that a prediction may learn from, in memory and bounded.
 //!
 //! A summary stands in the order of arrival, under its id, and on each rung of the ladder. Lists of a rung keep the newest
-//! [`PER_RUNG`]; the whole keeps the newest `capacity`. The oldest leaves everywhere at once, so that nothing leaks.
+//! [`History::PER_RUNG`]; the whole keeps the newest `capacity`. The oldest leaves everywhere at once, so that nothing leaks.
 
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
 };
 
-use super::{AttemptId, Key, Rung, Summary};
-
-/// Newest attempts kept on one rung. More would only average over times long gone.
-const PER_RUNG: usize = 128;
+use super::{AttemptId, Key, Outcome, Rung, Summary};
 
 /// Finished attempts by id and by similarity.
 #[derive(Debug)]
@@ -19,13 +16,71 @@ pub struct History {
     capacity: usize,
     newest: VecDeque<Arc<Summary>>,
     by_id: HashMap<AttemptId, Arc<Summary>>,
-    rungs: HashMap<RungKey, VecDeque<Arc<Summary>>>,
+    rungs: HashMap<RungKey, VecDeque<Fact>>,
+    /// Sum of what the attempts held, and how many of them there are that succeeded.
+    held: (f64, u32),
+}
+
+/// One attempt on one rung, with what a prediction reads of it at once: looking into a hundred summaries all over the memory
+/// takes longer than all the arithmetic.
+#[derive(Debug, Clone)]
+pub struct Fact {
+    /// All that is known of it.
+    pub summary: Arc<Summary>,
+    /// Logarithm to base 2 of the need in bytes, of what proved too little if it is censored; NaN if it teaches nothing.
+    pub(crate) need: f32,
+    /// Wall time in hours.
+    pub(crate) hours: f32,
+    /// Logarithm to base 2 of the wall time in milliseconds, of the mean and of the highest CPU use in thousandths of a core;
+    /// NaN unless it succeeded.
+    pub(crate) rates: [f32; 3],
+    /// Logarithm to base 2 of the bytes of input; NaN if not known.
+    pub(crate) input: f32,
+    /// Build jobs, 0 if not known.
+    pub(crate) jobs: u32,
+    /// It proves "more than this".
+    pub(crate) censored: bool,
+}
+
+impl Fact {
+    fn of(summary: Arc<Summary>) -> Self {
+        let succeeded = summary.outcome == Outcome::Succeeded && !summary.censored;
+        let log = |value: f64| if succeeded && value > 0.0 { narrow(value.log2()) } else { f32::NAN };
+        let need =
+            if summary.teaches_memory() { narrow(summary.proven_need().as_f64().log2()) } else { f32::NAN };
+        Self {
+            need,
+            hours: narrow(summary.wall.hours()),
+            rates: [
+                log(summary.wall.as_f64()),
+                log(summary.cpu.cores_over(summary.wall).0 * 1000.0),
+                log(summary.cpu_peak.0 * 1000.0),
+            ],
+            input: summary
+                .key
+                .hints
+                .input_bytes
+                .filter(|bytes| *bytes > 0)
+                .map_or(f32::NAN, |bytes| narrow(super::Bytes(bytes).as_f64().log2())),
+            jobs: summary.key.hints.build_jobs.unwrap_or(0),
+            censored: summary.censored,
+            summary,
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "24 bits of a logarithm are a millionth of the value")]
+fn narrow(value: f64) -> f32 {
+    value as f32
 }
 
 /// What attempts on one rung have in common.
 type RungKey = (Rung, String);
 
 impl History {
+    /// Newest attempts kept on one rung. More would only average over times long gone.
+    pub const PER_RUNG: usize = 128;
+
     /// An empty history of at most `capacity` attempts (at least 1).
     pub fn new(capacity: usize) -> Self {
         Self {
@@ -33,6 +88,7 @@ impl History {
             newest: VecDeque::new(),
             by_id: HashMap::new(),
             rungs: HashMap::new(),
+            held: (0.0, 0),
         }
     }
 
@@ -44,13 +100,15 @@ impl History {
         while self.newest.len() >= self.capacity {
             self.forget_oldest();
         }
+        let fact = Fact::of(Arc::clone(&summary));
         for key in rung_keys(&summary.key) {
             let list = self.rungs.entry(key).or_default();
-            if list.len() >= PER_RUNG {
+            if list.len() >= Self::PER_RUNG {
                 list.pop_front();
             }
-            list.push_back(Arc::clone(&summary));
+            list.push_back(fact.clone());
         }
+        self.hold(&summary, 1.0);
         self.by_id.insert(summary.attempt.clone(), Arc::clone(&summary));
         self.newest.push_back(summary);
     }
@@ -58,9 +116,10 @@ impl History {
     fn forget_oldest(&mut self) {
         let Some(oldest) = self.newest.pop_front() else { return };
         self.by_id.remove(&oldest.attempt);
+        self.hold(&oldest, -1.0);
         for key in rung_keys(&oldest.key) {
             let Some(list) = self.rungs.get_mut(&key) else { continue };
-            if list.front().is_some_and(|first| first.attempt == oldest.attempt) {
+            if list.front().is_some_and(|first| Arc::ptr_eq(&first.summary, &oldest)) {
                 list.pop_front();
             }
             if list.is_empty() {
@@ -69,13 +128,31 @@ impl History {
         }
     }
 
+    fn hold(&mut self, summary: &Summary, sign: f64) {
+        if summary.outcome != Outcome::Succeeded || summary.need_peak.0 == 0 {
+            return;
+        }
+        let (sum, count) = self.held;
+        let count = if sign > 0.0 { count.saturating_add(1) } else { count.saturating_sub(1) };
+        // what rounding leaves behind must not outlive the last attempt
+        let sum =
+            if count == 0 { 0.0 } else { (sum + sign * summary.need_peak.gib_hours(summary.wall)).max(0.0) };
+        self.held = (sum, count);
+    }
+
+    /// What an average attempt holds: its highest need for its whole time, in GiB x h; 0 if none is known.
+    pub fn mean_held(&self) -> f64 {
+        let (sum, count) = self.held;
+        if count == 0 { 0.0 } else { sum / f64::from(count) }
+    }
+
     /// The attempt with this id, if it is among those kept in memory.
     pub fn get(&self, id: &AttemptId) -> Option<&Arc<Summary>> {
         self.by_id.get(id)
     }
 
     /// Attempts that share the rung's part of `key`, newest first.
-    pub fn on_rung(&self, rung: Rung, key: &Key) -> impl Iterator<Item = &Arc<Summary>> {
+    pub fn on_rung(&self, rung: Rung, key: &Key) -> impl DoubleEndedIterator<Item = &Fact> {
         self.rungs.get(&rung_key(rung, key)).into_iter().flat_map(|list| list.iter().rev())
     }
 
@@ -141,41 +218,25 @@ fn rung_key(rung: Rung, key: &Key) -> RungKey {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::domain::{Bytes, Cores, CpuMicros, Exit, Millis, Outcome, Resources, Source};
+    use crate::domain::{Bytes, Cores, CpuMicros, Exit, Millis, Source};
 
     /// A finished attempt that needed `need_mib`.
     pub(crate) fn summary(id: &str, package: &str, version: &str, need_mib: u64) -> Summary {
+        let key = Key { package: package.into(), version: version.into(), ..Key::default() };
         Summary {
-            attempt: AttemptId::parse(id).unwrap(),
-            key: Key { package: package.into(), version: version.into(), ..Key::default() },
-            number: 1,
-            retries: None,
             source: Source::CgroupV2,
-            resources: Resources::default(),
             started_unix_ms: 1_700_000_000_000,
-            origin: None,
             wall: Millis(60_000),
             cpu: CpuMicros(120_000_000),
             cpu_peak: Cores(4.0),
             samples: 60,
-            samples_lost: 0,
             need_peak: Bytes(need_mib << 20),
             need_mean: Bytes(need_mib << 19),
             memory_peak: Bytes(need_mib << 21),
             oom_kill: Some(0),
             reclaim_failures: Some(0),
-            outcome: Outcome::Succeeded,
             exit: Some(Exit::Code(0)),
-            cause: None,
-            censored: false,
-            oom_origin: None,
-            oom_group_kill: None,
-            memory_stall: None,
-            refaults: None,
-            throttled: None,
-            starved: None,
-            starved_at_end: None,
-            phases: Vec::new(),
+            ..Summary::recorded(AttemptId::parse(id).unwrap(), key)
         }
     }
 
@@ -186,7 +247,9 @@ pub(crate) mod tests {
         history.learn(Arc::new(summary("2", "zlib", "1.3", 10)));
         history.learn(Arc::new(summary("3", "hdf5", "1.3", 10)));
         let key = summary("x", "zlib", "1.3", 0).key;
-        let ids = |rung| history.on_rung(rung, &key).map(|s| s.attempt.to_string()).collect::<Vec<_>>();
+        let ids = |rung| {
+            history.on_rung(rung, &key).map(|fact| fact.summary.attempt.to_string()).collect::<Vec<_>>()
+        };
         assert_eq!(ids(Rung::Exact), ["2"]);
         assert_eq!(ids(Rung::NoVersion), ["2", "1"]);
         assert_eq!(ids(Rung::Fleet), ["3", "2", "1"]);

@@ -18,9 +18,9 @@ mod verdict;
 
 pub use attempt::{Attempt, AttemptId, Resources, SessionId, Source};
 pub use fault::Fault;
-pub use history::History;
 #[cfg(test)]
 pub(crate) use history::tests::summary as test_summary;
+pub use history::{Fact, History};
 pub use key::{Hints, Key};
 pub use outcome::{Cause, Exit, OomOrigin, Outcome};
 pub use phase::Phase;

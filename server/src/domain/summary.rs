@@ -133,6 +133,42 @@ pub struct Totals {
 }
 
 impl Summary {
+    /// An attempt that succeeded and of which nothing was measured: what recorded history fills in.
+    pub fn recorded(attempt: AttemptId, key: Key) -> Self {
+        Self {
+            attempt,
+            key,
+            number: 1,
+            retries: None,
+            source: Source::Unspecified,
+            resources: Resources::default(),
+            started_unix_ms: 0,
+            origin: None,
+            wall: Millis(0),
+            cpu: CpuMicros(0),
+            cpu_peak: Cores(0.0),
+            samples: 0,
+            samples_lost: 0,
+            need_peak: Bytes(0),
+            need_mean: Bytes(0),
+            memory_peak: Bytes(0),
+            oom_kill: None,
+            reclaim_failures: None,
+            outcome: Outcome::Succeeded,
+            exit: None,
+            cause: None,
+            censored: false,
+            oom_origin: None,
+            oom_group_kill: None,
+            memory_stall: None,
+            refaults: None,
+            throttled: None,
+            starved: None,
+            starved_at_end: None,
+            phases: Vec::new(),
+        }
+    }
+
     /// The summary of an attempt that ended after `wall`, without its cause: judging is not measuring.
     ///
     /// Counters read after the end win over the last sample where they are ahead of it.
@@ -218,6 +254,17 @@ impl Summary {
     /// End by the same clock as the start, milliseconds since 1970.
     pub fn ended_unix_ms(&self) -> u64 {
         self.started_unix_ms.saturating_add(self.wall.0)
+    }
+
+    /// The need, or of an attempt that memory stopped what it proves to be too little: the limit if it was near it, else what
+    /// was seen of it.
+    ///
+    /// Readings miss the last burst before a kill, so the limit is the better bound. But far below the limit somebody else's
+    /// memory was short, and the limit says nothing about this build.
+    pub fn proven_need(&self) -> Bytes {
+        let near = |limit: &Bytes| self.need_peak.0 >= limit.0 / 2;
+        let limit = self.resources.memory_limit.filter(|limit| self.censored && near(limit));
+        self.need_peak.max(limit.unwrap_or_default())
     }
 
     /// What it can teach about memory: all of it if it succeeded, a lower bound if memory stopped it, nothing otherwise.

@@ -25,8 +25,8 @@ pub(super) fn choose(pool: &Pool<'_>, key: &Key, settings: &Settings) -> Quantit
         return Quantity { value: u64::from(asked), basis: basis(pool.main_rung(), 0, "asked for") };
     }
     let mut seen: Vec<(u32, f64, u32, Rung)> = Vec::new();
-    for used in pool.used.iter().filter(|used| !used.summary.censored) {
-        let Some(jobs) = used.summary.key.hints.build_jobs.filter(|jobs| *jobs > 0) else { continue };
+    for used in pool.used.iter().filter(|used| !used.fact.censored && used.fact.jobs > 0) {
+        let jobs = used.fact.jobs;
         let room = seen.len() < DISTINCT;
         match seen.iter_mut().find(|entry| entry.0 == jobs) {
             Some(entry) => {
@@ -58,23 +58,30 @@ pub(super) fn adjust(pool: &mut Pool<'_>, jobs: u64) -> f64 {
     }
     let asked = f64::from(u32::try_from(jobs).unwrap_or(u32::MAX));
     for used in &mut pool.used {
-        let Some(had) = used.summary.key.hints.build_jobs.filter(|had| *had > 0).map(f64::from) else {
+        let had = f64::from(used.fact.jobs);
+        if used.fact.jobs == 0 || (asked - had).abs() < 1.0 {
             continue;
-        };
+        }
         // a part of the need belongs to no job, so it never changes by more than the jobs do
-        let most = used.need * (asked / had);
-        let shifted = used.need + slope * (asked - had);
-        used.need = if asked > had { shifted.min(most) } else { shifted.max(most) };
+        let need = used.need.exp2();
+        let most = need * (asked / had);
+        let shifted = need + slope * (asked - had);
+        used.need = if asked > had { shifted.min(most) } else { shifted.max(most) }.log2();
     }
     slope
 }
 
 fn bytes_per_job(pool: &Pool<'_>) -> f64 {
-    let package = pool.used.iter().filter(|used| used.rung >= Rung::Package && !used.summary.censored);
+    let package = pool.used.iter().filter(|used| used.rung >= Rung::Package && !used.fact.censored);
     let tried: Vec<(f64, &Summary)> = package
-        .filter_map(|used| Some((f64::from(used.summary.key.hints.build_jobs?), used.summary)))
+        .filter(|used| used.fact.jobs > 0)
+        .map(|used| (f64::from(used.fact.jobs), used.fact.summary.as_ref()))
         .take(COMPARED)
         .collect();
+    let Some((first, _)) = tried.first() else { return 0.0 };
+    if tried.iter().all(|(jobs, _)| (jobs - first).abs() < 1.0) {
+        return 0.0;
+    }
     // attempts that differ in nothing else say most
     let alike = slopes(&tried, alike);
     median(if alike.is_empty() { slopes(&tried, |_, _| true) } else { alike }).max(0.0)

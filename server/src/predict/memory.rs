@@ -8,8 +8,13 @@
 //! and a margin for hot file pages: a build that gets only its need starves, because the compiler's own text has
 //! no room (measured: need 281 MB, healthy at a limit of 320 MB, starved at 280 MB).
 
-use super::{Settings, pool::Pool, spread::Spread};
-use crate::domain::{Basis, Bytes, Millis, Quantity, Rung, Summary};
+use super::{
+    Settings,
+    plan::{Plan, REAL_STEP},
+    pool::Pool,
+    spread::Spread,
+};
+use crate::domain::{Basis, Bytes, Quantity, Rung, Summary};
 
 /// Factor above the need that leaves room for hot file pages: 320 MB against 281 MB was healthy.
 const PAGES_FACTOR: f64 = 1.15;
@@ -40,32 +45,46 @@ pub(super) struct Sizes {
     pub(super) width: f64,
 }
 
-/// Sizes for builds that take `wall` on average.
-pub(super) fn size(pool: &Pool<'_>, settings: &Settings, wall: Millis) -> Sizes {
-    let rung = pool.main_rung();
+/// What the needs of the next attempt are expected to be.
+pub(super) fn expected(pool: &Pool<'_>, settings: &Settings) -> Spread {
     // the limit holds the margin already
     let defaults = [settings.memory_request.as_f64(), settings.memory_limit.as_f64() / PAGES_FACTOR];
-    let plain = Spread::blend(pool, |used| Some(used.need), defaults);
+    Spread::blend(pool, |used| used.need, defaults)
+}
+
+/// Request and limit. `price`: what one failure costs, in GiB x h.
+pub(super) fn size(pool: &Pool<'_>, settings: &Settings, price: f64) -> Sizes {
+    let rung = pool.main_rung();
+    let plain = expected(pool, settings);
     let spread = plain.smoothed();
     let ceiling = settings.failure_ceiling.clamp(0.0, 0.5);
     let enough = spread.quantile(1.0 - ceiling);
     let need = Bytes::from_f64(enough.value);
     let roomy = with_pages(need);
     let margin = roomy.as_f64() / need.as_f64().max(1.0);
-    let limit = quantity(settings, rung, spread.attempts, (roomy, enough.share, margin));
-
-    let hold = wall.hours() / Bytes::GIB.as_f64();
-    let cheap = spread.cheapest(hold, settings.failure_price.max(0.0));
-    // a small build could buy safety without end; what the limit takes for enough is enough
-    let cheap = if cheap.value > enough.value { enough } else { cheap };
-    let mut request =
-        quantity(settings, rung, spread.attempts, (Bytes::from_f64(cheap.value), cheap.share, 1.0));
-    if request.value > limit.value {
-        request.value = limit.value;
-        "the limit".clone_into(&mut request.basis.bound);
+    let mut limit = quantity(settings, rung, spread.attempts, (roomy, enough.share, margin));
+    let cheap = Plan::new(&spread, price).first();
+    let cheap = (Bytes::from_f64(cheap.bytes), cheap.share.clamp(0.0, 1.0), 1.0);
+    let request = quantity(settings, rung, spread.attempts, cheap);
+    // decreases are bounded: while more is unknown than may fail, a preset holds
+    if settings.preset && pool.unknown > ceiling && limit.value < settings.memory_limit.0 {
+        limit = quantity(settings, rung, spread.attempts, (settings.memory_limit, 0.0, 1.0));
+        "the preset".clone_into(&mut limit.basis.bound);
+    }
+    if limit.value < request.value {
+        // safety was cheaper than the ceiling asks for; memory above the need costs nothing as a limit
+        limit.value = request.value;
+        "the request".clone_into(&mut limit.basis.bound);
     }
     let width = (plain.quantile(0.9).value - plain.quantile(0.1).value) / plain.quantile(0.5).value.max(1.0);
     Sizes { request, limit, width }
+}
+
+/// The next size after `failed` was too little.
+pub(super) fn above(pool: &Pool<'_>, settings: &Settings, price: f64, failed: Bytes) -> Bytes {
+    let failed = failed.as_f64();
+    let next = Plan::new(&expected(pool, settings).smoothed(), price).above(failed);
+    Bytes::from_f64(next.max(failed * REAL_STEP)).ceil_mib()
 }
 
 /// Sizes for a key of which nothing is known.

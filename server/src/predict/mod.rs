@@ -3,18 +3,20 @@
 //! ```text
 //! History -> pool    who speaks for the key, and how loudly (the ladder of similarity)
 //!         -> jobs    for how many build jobs
-//!         -> level   wider rungs are drawn towards the level of similar attempts
+//!         -> inputs  for how much input
 //!         -> spread  the expected values, censored ones as "more than"
-//!         -> memory, rates    the sizes
+//!         -> plan    the sizes of least expected cost, one after the other
+//!         -> memory, rates    the answer
 //!         -> words   why
 //! ```
 //!
 //! Pure: no I/O, no clock, the same history gives the same answer. An unknown key is an answer with low confidence, never
 //! an error. [`predict`] and [`explain`] are one computation.
 
+mod inputs;
 mod jobs;
-mod level;
 mod memory;
+mod plan;
 mod pool;
 mod rates;
 mod settings;
@@ -43,11 +45,11 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
         .used
         .iter()
         .map(|used| UsedAttempt {
-            attempt: used.summary.attempt.clone(),
+            attempt: used.fact.summary.attempt.clone(),
             rung: used.rung,
             weight: used.weight,
-            need: Bytes::from_f64(used.need),
-            censored: used.summary.censored,
+            need: Bytes::from_f64(used.need.exp2()),
+            censored: used.fact.censored,
         })
         .collect();
     used.sort_by(|a, b| b.weight.total_cmp(&a.weight));
@@ -55,15 +57,31 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
     (prediction, used)
 }
 
+/// The memory to ask for when `failed` was too little: the next size on the way of least expected cost, at least a real step
+/// larger, within the cap.
+pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: Bytes) -> Bytes {
+    let mut pool = Pool::gather(history, key, settings);
+    let build_jobs = jobs::choose(&pool, key, settings);
+    jobs::adjust(&mut pool, build_jobs.value);
+    inputs::adjust(&mut pool, key);
+    settings.bound_memory(memory::above(&pool, settings, price(history, settings), failed)).0
+}
+
+/// What one failure costs, in GiB x h.
+fn price(history: &History, settings: &Settings) -> f64 {
+    settings.failure_price.unwrap_or_else(|| history.mean_held()).max(0.0)
+}
+
 fn work_out<'h>(history: &'h History, key: &Key, settings: &Settings) -> (Prediction, Pool<'h>) {
-    let mut pool = Pool::gather(history, key);
+    let mut pool = Pool::gather(history, key, settings);
     let build_jobs = jobs::choose(&pool, key, settings);
     let slope = jobs::adjust(&mut pool, build_jobs.value);
+    inputs::adjust(&mut pool, key);
     let wall = rates::wall(&pool, settings);
     let sizes = if pool.used.is_empty() {
         memory::default_sizes(settings)
     } else {
-        memory::size(&pool, settings, wall.mean)
+        memory::size(&pool, settings, price(history, settings))
     };
     let [cpu_request, cpu_limit] = rates::cpu(&pool, settings);
     let prediction = Prediction {

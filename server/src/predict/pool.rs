@@ -7,33 +7,33 @@
 
 use std::sync::Arc;
 
-use super::memory::stopped_at;
-use crate::domain::{History, Key, Outcome, Rung, Summary};
+use super::Settings;
+use crate::domain::{Bytes, Fact, History, Key, Rung, Summary};
 
-/// `k` of `n / (n + k)`: as many attempts as it takes for a rung to know half of what there is to know.
-const HALF_KNOWN: f64 = 3.0;
-/// Weight of an attempt against the next newer one of its rung.
-const DECAY: f64 = 0.95;
-/// An attempt older than this weighs under 5 % of the newest, all of them together 5 % of their rung.
-const MAX_AGE: i32 = 60;
+/// `k` of `n / (n + k)` for builds of one package: one attempt of the same key knows more than half of what there is
+/// to know (replayed: 0.3 to 1.5 are within 2 % of each other on Spack's CI, 3 wastes 5 % more).
+const HALF_KNOWN: f64 = 0.7;
+/// The same for other packages: they tell what builds are like, not what this one is.
+const HALF_KNOWN_WIDE: f64 = 3.0;
+/// Weight of an attempt against the next newer one of its rung: half after 69 (replayed: 0.97 to 0.99 are alike, 0.9 and 0.95 forget
+/// the rare large variant of a package).
+const DECAY: f64 = 0.99;
+/// Wider rungs are left out when the rungs inside know all but this share: they would not be heard.
+const UNHEARD: f64 = 0.02;
+/// Distance in input size at which an attempt counts half of one with the same input, as a logarithm to base 2: 2 %.
+const HALF_NEAR: f64 = 0.03;
 
 /// An attempt that speaks for the key.
 #[derive(Debug)]
 pub(super) struct Used<'h> {
-    pub(super) summary: &'h Summary,
+    pub(super) fact: &'h Fact,
     pub(super) rung: Rung,
-    /// 1 for the newest of its rung, less with age.
+    /// 1 for the newest of its rung, less with age and with distance in input.
     pub(super) fresh: f64,
     /// Share of all weight.
     pub(super) weight: f64,
-    /// Need in bytes, at the build jobs asked for.
+    /// Logarithm to base 2 of the need in bytes, at the build jobs asked for.
     pub(super) need: f64,
-}
-
-impl Used<'_> {
-    pub(super) fn succeeded(&self) -> bool {
-        self.summary.outcome == Outcome::Succeeded && !self.summary.censored
-    }
 }
 
 /// The attempts that speak for a key, most similar rung first, newest first within it.
@@ -44,49 +44,80 @@ pub(super) struct Pool<'h> {
     pub(super) shares: Vec<(Rung, f64)>,
     /// Share of the default.
     pub(super) left: f64,
+    /// What the attempts leave unknown: 1 if there are none. Those that were stopped do not count here, so that a failure more
+    /// never silences a rung.
+    pub(super) unknown: f64,
 }
 
 impl<'h> Pool<'h> {
-    pub(super) fn gather(history: &'h History, key: &Key) -> Self {
-        let mut pool = Self { left: 1.0, ..Self::default() };
-        for rung in Rung::LADDER {
-            pool.climb_down(history, key, rung);
+    pub(super) fn gather(history: &'h History, key: &Key, settings: &Settings) -> Self {
+        let mut pool = Self { left: 1.0, unknown: 1.0, ..Self::default() };
+        pool.used.reserve(2 * History::PER_RUNG);
+        for rung in Rung::LADDER.into_iter().filter(|rung| *rung >= Rung::Package) {
+            if pool.unknown >= UNHEARD {
+                pool.unknown *= HALF_KNOWN / (pool.climb_down(history, key, rung, HALF_KNOWN) + HALF_KNOWN);
+            }
         }
+        let taken = pool.hush_strangers();
+        for rung in [Rung::BuildSystem, Rung::Fleet] {
+            if pool.unknown >= UNHEARD && !settings.preset {
+                pool.climb_down(history, key, rung, HALF_KNOWN_WIDE);
+            }
+        }
+        pool.used.iter_mut().for_each(|used| used.weight /= taken);
+        pool.shares.iter_mut().for_each(|(_, share)| *share /= taken);
+        pool.left /= taken;
         pool
     }
 
-    fn climb_down(&mut self, history: &'h History, key: &Key, rung: Rung) {
+    /// Makes what is not this package worth less, and says how much weight there is then.
+    ///
+    /// Other packages and the default are guesses. They speak for what is unknown twice over: for two fifths of it after one
+    /// attempt, for a fifteenth after ten.
+    fn hush_strangers(&mut self) -> f64 {
+        let left = self.left * self.unknown;
+        let all = 1.0 - self.left + left;
+        self.left = left;
+        all
+    }
+
+    /// Adds a rung. Returns how much its attempts know that were not stopped.
+    fn climb_down(&mut self, history: &'h History, key: &Key, rung: Rung, half: f64) -> f64 {
         let first = self.used.len();
-        let (mut age, mut known) = (0, 0.0);
+        let input = key.hints.input_bytes.filter(|bytes| *bytes > 0 && rung >= Rung::Package);
+        let input = input.map(|bytes| Bytes(bytes).as_f64().log2());
+        let (mut fresh, mut known, mut loud, mut plain) = (1.0, 0.0, 0.0, 0.0);
         // lists are in order of arrival, and a list holds all that the lists inside it hold of its time: so what is counted
         // already is found by walking them side by side, without reading the attempts
         let mut inside: Vec<_> =
             lists_inside(rung).iter().map(|inner| history.on_rung(*inner, key).peekable()).collect();
-        let here = history.on_rung(rung, key).filter(|summary| {
-            let counted =
-                inside.iter_mut().filter_map(|list| list.next_if(|s| Arc::ptr_eq(s, summary))).count() > 0;
-            let same_package = rung == Rung::BuildSystem && is_same_package(key, &summary.key);
-            !counted && !same_package && summary.teaches_memory()
+        let here = history.on_rung(rung, key).filter(|fact| {
+            let same = |other: &&Fact| Arc::ptr_eq(&other.summary, &fact.summary);
+            let counted = inside.iter_mut().filter_map(|list| list.next_if(same)).count() > 0;
+            let same_package = || rung == Rung::BuildSystem && is_same_package(key, &fact.summary);
+            !counted && !fact.need.is_nan() && !same_package()
         });
-        for summary in here {
-            if age > MAX_AGE {
-                break;
-            }
-            let fresh = DECAY.powi(age);
+        for fact in here {
+            let near = fresh * input.map_or(1.0, |asked| nearness(asked, fact));
             known += fresh;
-            age += i32::from(!summary.censored);
-            let need = if summary.censored { stopped_at(summary) } else { summary.need_peak }.as_f64();
-            self.used.push(Used { summary, rung, fresh, weight: 0.0, need });
+            loud += near;
+            let need = f64::from(fact.need);
+            self.used.push(Used { fact, rung, fresh: near, weight: 0.0, need });
+            if !fact.censored {
+                plain += fresh;
+                fresh *= DECAY;
+            }
         }
         if known <= 0.0 {
-            return;
+            return 0.0;
         }
-        let share = self.left * known / (known + HALF_KNOWN);
+        let share = self.left * known / (known + half);
         for used in self.used.iter_mut().skip(first) {
-            used.weight = share * used.fresh / known;
+            used.weight = share * used.fresh / loud;
         }
         self.shares.push((rung, share));
         self.left -= share;
+        plain
     }
 
     /// Number of attempts, on all rungs.
@@ -113,8 +144,17 @@ fn lists_inside(rung: Rung) -> &'static [Rung] {
     }
 }
 
-fn is_same_package(a: &Key, b: &Key) -> bool {
-    a.package == b.package && a.project == b.project
+/// How much an attempt says about a build with this input, 1 if the inputs are alike or not known.
+fn nearness(asked: f64, fact: &Fact) -> f64 {
+    if fact.input.is_nan() {
+        return 1.0;
+    }
+    let far = (asked - f64::from(fact.input)) / HALF_NEAR;
+    1.0 / (1.0 + far * far)
+}
+
+fn is_same_package(a: &Key, b: &Summary) -> bool {
+    a.package == b.key.package && a.project == b.key.project
 }
 
 #[cfg(test)]
@@ -149,19 +189,20 @@ mod tests {
             let key = keys().swap_remove(n * n / 7 % 32);
             history.learn(Arc::new(Summary { key, ..summary(&n.to_string(), "p", "1", 1) }));
         }
-        let most = usize::try_from(MAX_AGE).unwrap() + 1;
         for asked in keys() {
-            let pool = Pool::gather(&history, &asked);
+            let pool = Pool::gather(&history, &asked, &Settings::default());
             let mut seen = HashSet::new();
             for rung in Rung::LADDER {
                 // of the same package, but pushed off its list by others: too old to say anything
-                let too_old = |s: &Summary| rung == Rung::BuildSystem && is_same_package(&s.key, &asked);
-                let listed = history.on_rung(rung, &asked).filter(|s| seen.insert(&s.attempt) && !too_old(s));
-                let expected: Vec<_> = listed.map(|s| &s.attempt).collect();
-                let expected: Vec<_> = expected.into_iter().take(most).collect();
+                let too_old = |s: &Fact| rung == Rung::BuildSystem && is_same_package(&asked, &s.summary);
+                let listed =
+                    history.on_rung(rung, &asked).filter(|s| seen.insert(&s.summary.attempt) && !too_old(s));
+                let expected: Vec<_> = listed.map(|s| &s.summary.attempt).collect();
                 let used = pool.used.iter().filter(|used| used.rung == rung);
-                let used: Vec<_> = used.map(|used| &used.summary.attempt).collect();
-                assert_eq!(used, expected, "{rung:?} of {asked:?}");
+                let heard = pool.shares.iter().any(|(there, _)| *there == rung);
+                let used: Vec<_> = used.map(|used| &used.fact.summary.attempt).collect();
+                // rungs that would not be heard are left out as a whole
+                assert!(used == expected || (!heard && used.is_empty()), "{rung:?} of {asked:?}");
             }
         }
     }
@@ -173,7 +214,7 @@ mod tests {
             history.learn(Arc::new(summary(&n.to_string(), "zlib", version, 10)));
             history.learn(Arc::new(summary(&format!("x{n}"), "hdf5", version, 10)));
         }
-        let pool = Pool::gather(&history, &summary("q", "zlib", "1", 0).key);
+        let pool = Pool::gather(&history, &summary("q", "zlib", "1", 0).key, &Settings::default());
         assert_eq!((pool.used.len(), pool.main_rung()), (10, Rung::Exact));
         let total: f64 = pool.used.iter().map(|used| used.weight).sum();
         assert!((total + pool.left - 1.0).abs() < 1e-9, "{total} + {}", pool.left);

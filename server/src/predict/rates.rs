@@ -20,16 +20,8 @@ pub(super) fn cpu(pool: &Pool<'_>, settings: &Settings) -> [Quantity; 2] {
         let whole = |value| (Cover { value, share: 0.0 }, 0);
         return bounded(pool, settings, whole(request), whole(limit.max(request)));
     }
-    let mean = Spread::blend(
-        pool,
-        |used| used.succeeded().then(|| used.summary.cpu.cores_over(used.summary.wall).0 * 1000.0),
-        [request, request],
-    );
-    let peak = Spread::blend(
-        pool,
-        |used| used.succeeded().then_some(used.summary.cpu_peak.0 * 1000.0),
-        [limit, limit],
-    );
+    let mean = Spread::blend(pool, |used| f64::from(used.fact.rates[1]), [request, request]);
+    let peak = Spread::blend(pool, |used| f64::from(used.fact.rates[2]), [limit, limit]);
     let request = (mean.quantile(CPU_REQUEST), mean.attempts);
     bounded(pool, settings, request, (peak.quantile(CPU_LIMIT), peak.attempts))
 }
@@ -57,19 +49,18 @@ fn bounded(
     [request, limit]
 }
 
-/// Wall time: half of the attempts, 95 % of the attempts, and the mean that memory is held for.
+/// Wall time: of half of the attempts, and of 95 % of them.
 #[derive(Debug)]
 pub(super) struct Wall {
     pub(super) half: Quantity,
     pub(super) most: Quantity,
-    pub(super) mean: Millis,
 }
 
 pub(super) fn wall(pool: &Pool<'_>, settings: &Settings) -> Wall {
     let (half, most) = (settings.wall_p50.as_f64(), settings.wall_p95.as_f64());
     let spread = Spread::blend(
         pool,
-        |used| used.succeeded().then_some(used.summary.wall.as_f64()),
+        |used| f64::from(used.fact.rates[0]),
         // the mean of half as long and half as long as most are
         [half, f64::midpoint(half, most)],
     );
@@ -82,12 +73,7 @@ pub(super) fn wall(pool: &Pool<'_>, settings: &Settings) -> Wall {
     };
     if spread.attempts == 0 {
         let whole = |value| quantity(Cover { value, share: 0.0 });
-        return Wall {
-            half: whole(half),
-            most: whole(most.max(half)),
-            mean: Millis::from_f64(f64::midpoint(half, most)),
-        };
+        return Wall { half: whole(half), most: whole(most.max(half)) };
     }
-    let mean = Millis::from_f64(spread.mean());
-    Wall { half: quantity(spread.quantile(0.5)), most: quantity(spread.quantile(0.95)), mean }
+    Wall { half: quantity(spread.quantile(0.5)), most: quantity(spread.quantile(0.95)) }
 }

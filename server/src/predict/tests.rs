@@ -87,7 +87,9 @@ fn a_new_version_starts_near_the_old_one_and_not_near_the_fleet() {
 #[test]
 fn more_build_jobs_than_seen_need_more_memory() {
     let seen = [(1, 323), (2, 603), (1, 320), (2, 600)];
-    let history = history(seen.iter().enumerate().map(|(n, (jobs, need))| built(n, "1", *need, *jobs)));
+    // often enough that the default limit is left behind
+    let seen = seen.iter().cycle().take(16).enumerate();
+    let history = history(seen.map(|(n, (jobs, need))| built(n, "1", *need, *jobs)));
     let at = |jobs| {
         let mut key = key("zlib", "1");
         key.hints.build_jobs = Some(jobs);
@@ -98,6 +100,69 @@ fn more_build_jobs_than_seen_need_more_memory() {
     assert!((1180..2400).contains(&limits[2]), "four jobs need about 1160 MiB: {limits:?}");
     assert!(at(4).reason.contains("at -j4 (each job counts 280 MiB)"), "{}", at(4).reason);
     assert_eq!((at(4).build_jobs.value, &*at(4).build_jobs.basis.bound), (4, "asked for"));
+}
+
+/// An hour of one package, `large` GiB every `every`th time and else 2.
+fn two_modes(every: usize, large: u64) -> History {
+    history((0..60).map(|n| {
+        let need = if n % every == every - 1 { large << 10 } else { 2 << 10 };
+        Summary { wall: Millis(3_600_000), ..built(n, "1", need, 2) }
+    }))
+}
+
+#[test]
+fn of_two_modes_the_common_one_is_tried_first_if_that_is_cheaper_and_both_are_covered_if_not() {
+    let free = Settings { failure_price: Some(0.0), ..Settings::default() };
+    let request = |history: &History| predict(history, &key("zlib", "1"), &free).memory_request.value / MIB;
+    let rare = request(&two_modes(20, 20));
+    assert!((2048..3000).contains(&rare), "one in twenty is tried again: {rare}");
+    let near = request(&two_modes(2, 3));
+    assert!((3072..4096).contains(&near), "half of them would be lost for a third of the size: {near}");
+}
+
+#[test]
+fn after_a_failure_above_the_common_mode_the_next_size_covers_the_other_one() {
+    let history = two_modes(20, 20);
+    let next = predict_above(&history, &key("zlib", "1"), &Settings::default(), Bytes(6 << 30));
+    assert!((20 << 10..26 << 10).contains(&(next.0 / MIB)), "{next}");
+    let cap = Settings { memory_cap: Some(Bytes(8 << 30)), ..Settings::default() };
+    assert_eq!(predict_above(&history, &key("zlib", "1"), &cap, Bytes(6 << 30)), Bytes(8 << 30));
+    let unknown = predict_above(&history, &key("zlib", "1"), &Settings::default(), Bytes(900 << 30));
+    assert!(unknown >= Bytes(1100 << 30), "a real step above all that is known: {unknown}");
+}
+
+#[test]
+fn a_need_that_grows_with_the_input_is_sized_for_the_input_that_is_asked_about() {
+    let fed = |n: u64, input: u64| {
+        let mut summary = built(usize::try_from(n).unwrap(), "1", input >> 20, 2);
+        summary.key.hints.input_bytes = Some(input);
+        summary
+    };
+    let history = history((0..40).map(|n| fed(n, (200 + n * 20) << 20)));
+    let request = |input: u64| {
+        let mut key = key("zlib", "1");
+        key.hints.input_bytes = Some(input << 20);
+        ask(&history, &key).memory_request.value / MIB
+    };
+    // the last one lies beyond all that was seen
+    let requests = [300, 600, 900, 1500].map(request);
+    for (request, need) in requests.into_iter().zip([300, 600, 900, 1500]) {
+        assert!((need..need * 13 / 10).contains(&request), "{requests:?}");
+    }
+}
+
+#[test]
+fn a_preset_holds_as_a_limit_until_enough_is_known() {
+    let preset = Bytes(16 << 30);
+    let settings =
+        Settings { memory_request: preset, memory_limit: preset, preset: true, ..Settings::default() };
+    let limit = |count| {
+        let history = history((0..count).map(|n| built(n, "1", 300, 2)));
+        predict(&history, &key("zlib", "1"), &settings).memory_limit
+    };
+    assert!(limit(3).value >= preset.0, "{:?}", limit(3));
+    assert_eq!((limit(40).value, &*limit(40).basis.bound), (preset.0, "the preset"));
+    assert!(limit(200).value < 1 << 30, "{:?}", limit(200));
 }
 
 #[test]
@@ -122,7 +187,7 @@ fn a_dearer_failure_never_makes_the_request_smaller() {
     let needs = [300, 310, 290, 2000, 305, 295, 320, 300, 310, 290];
     let history = history((0..10).map(|n| built(n, "1", needs[n], 2)));
     let request = |price| {
-        let settings = Settings { failure_price: price, ..Settings::default() };
+        let settings = Settings { failure_price: Some(price), ..Settings::default() };
         predict(&history, &key("zlib", "1"), &settings).memory_request.value / MIB
     };
     let requests = [0.0, 0.001, 0.01, 0.1, 1.0, 10.0].map(request);
@@ -161,7 +226,7 @@ proptest! {
     fn sizes_are_in_order_and_never_nothing(attempts in attempts(), jobs in 0..9_u32, price in 0.0..1e6_f64) {
         let mut key = key("zlib", "1");
         key.hints.build_jobs = (jobs > 0).then_some(jobs);
-        let settings = Settings { failure_price: price, ..Settings::default() };
+        let settings = Settings { failure_price: Some(price), ..Settings::default() };
         let p = predict(&history(learnt(&attempts)), &key, &settings);
         let all: [&Quantity; 7] = [&p.memory_request, &p.memory_limit, &p.cpu_request, &p.cpu_limit, &p.build_jobs, &p.wall_p50, &p.wall_p95];
         for quantity in all {
@@ -195,7 +260,7 @@ proptest! {
     fn absurd_attempts_and_settings_do_not_break_it(need in any::<u64>(), wall in any::<u64>(), cpu in any::<u64>(), price in any::<f64>(), ceiling in any::<f64>(), jobs in any::<u32>()) {
         let mut summary = built(1, "1", 1, jobs);
         (summary.need_peak, summary.wall, summary.cpu, summary.cpu_peak) = (Bytes(need), Millis(wall), CpuMicros(cpu), Cores(price));
-        let settings = Settings { failure_price: price, failure_ceiling: ceiling, ..Settings::default() };
+        let settings = Settings { failure_price: Some(price), failure_ceiling: ceiling, ..Settings::default() };
         let mut key = key("zlib", "1");
         key.hints.build_jobs = Some(jobs.wrapping_add(7));
         let p = predict(&history([summary, built(2, "1", 100, 3)]), &key, &settings);

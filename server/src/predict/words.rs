@@ -45,7 +45,7 @@ pub(super) fn reason(
     let pages = (sizes.limit.basis.margin - 1.0) * 100.0;
     let _written =
         write!(text, "; limit covers {covered:.0} % of what is expected, plus {pages:.0} % for file pages");
-    let stopped = pool.used.iter().filter(|used| used.summary.censored).count();
+    let stopped = pool.used.iter().filter(|used| used.fact.censored).count();
     if stopped > 0 {
         let _written = write!(text, "; {stopped} stopped by memory count as more than they had");
     }
@@ -63,7 +63,7 @@ fn who(pool: &Pool<'_>, key: &Key) -> String {
     }
     let here = || pool.used.iter().filter(|used| used.rung == rung);
     let mut needs: Vec<u64> =
-        here().filter(|used| !used.summary.censored).map(|used| Bytes::from_f64(used.need).0).collect();
+        here().filter(|used| !used.fact.censored).map(|used| Bytes::from_f64(used.need.exp2()).0).collect();
     needs.sort_unstable();
     let count = here().count();
     let attempts = if count == 1 { "attempt" } else { "attempts" };

@@ -1,0 +1,93 @@
+//! Time of one prediction from a million summaries. Limit: 20 us.
+//!
+//! `cargo bench -p plimsoll-server --bench predict`
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+    sync::Arc,
+    time::Instant,
+};
+
+use plimsoll_server::{
+    domain::{AttemptId, Bytes, Cores, CpuMicros, Exit, Hints, History, Key, Millis, Summary},
+    predict::{Settings, predict},
+};
+
+const SUMMARIES: u64 = 1_000_000;
+const PACKAGES: u64 = 2000;
+const ASKED: u64 = 20_000;
+/// Microseconds. The median of rounds, so that another program on the machine does not decide.
+const LIMIT_US: f64 = 20.0;
+
+/// A fixed sequence without a pattern (Steele, Lea and Flood 2014: `SplitMix64`).
+fn mix(n: u64) -> u64 {
+    let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn key(n: u64) -> Key {
+    let random = mix(n);
+    Key {
+        package: format!("package-{}", random % PACKAGES),
+        version: format!("1.{}", random >> 20 & 7),
+        variants: format!("+shared build_type={}", random >> 24 & 3),
+        compiler: "gcc".to_owned(),
+        compiler_version: format!("{}", 11 + (random >> 28 & 1)),
+        arch: format!("linux-ubuntu22.04-x86_64_v{}", 3 + (random >> 30 & 1)),
+        build_system: (if random >> 32 & 1 == 0 { "cmake" } else { "python" }).to_owned(),
+        hints: Hints {
+            build_jobs: Some(if (random >> 40).trailing_zeros() >= 4 { 4 } else { 8 }),
+            input_bytes: None,
+        },
+        ..Key::default()
+    }
+}
+
+fn summary(n: u64) -> Option<Summary> {
+    let random = mix(n ^ 0xabcd);
+    let key = key(n);
+    let base =
+        mix(key.package.len() as u64 ^ u64::from(key.package.as_bytes().last().copied()?)) % 4000 + 100;
+    let need = Bytes((base << 20) + (random % (base << 18)));
+    Some(Summary {
+        started_unix_ms: 1_700_000_000_000 + n,
+        wall: Millis(60_000 + random % 600_000),
+        cpu: CpuMicros(random % 4_000_000_000),
+        cpu_peak: Cores(8.0),
+        need_peak: need,
+        need_mean: Bytes(need.0 / 2),
+        memory_peak: need,
+        exit: Some(Exit::Code(0)),
+        censored: random.is_multiple_of(100),
+        ..Summary::recorded(AttemptId::parse(&n.to_string()).ok()?, key)
+    })
+}
+
+fn main() -> ExitCode {
+    let mut history = History::new(usize::MAX);
+    (0..SUMMARIES).filter_map(summary).for_each(|summary| history.learn(Arc::new(summary)));
+    let settings = Settings::default();
+    let keys: Vec<Key> = (0..ASKED).map(|n| key(n * 7919)).collect();
+    let mut rounds = Vec::new();
+    for keys in keys.chunks(100) {
+        let before = Instant::now();
+        for key in keys {
+            std::hint::black_box(predict(&history, key, &settings));
+        }
+        rounds.push(before.elapsed().as_secs_f64() * 1e6 / 100.0);
+    }
+    rounds.sort_by(f64::total_cmp);
+    let at = |share: usize| rounds.get(rounds.len() * share / 100).copied().unwrap_or(f64::INFINITY);
+    let line = format!(
+        "one prediction from {} summaries: p10 {:.1} us, median {:.1} us, p90 {:.1} us; limit {LIMIT_US} us",
+        history.len(),
+        at(10),
+        at(50),
+        at(90)
+    );
+    let told = writeln!(io::stdout(), "{line}");
+    if at(50) <= LIMIT_US && told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

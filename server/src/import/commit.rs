@@ -1,0 +1,119 @@
+//! A file becomes history in a data directory.
+//!
+//! The file is read twice: first to its end, so that one that breaks off writes nothing; then row by row into commits that are
+//! on the disk when they return. A crash between two commits leaves a part of the rows; the same import again adds the
+//! rest, because ids repeat and an attempt that is there is left as it is.
+
+use std::{collections::HashSet, path::Path};
+
+use super::{reader::Reader, refusals::Refusals, source::FileError};
+use crate::{
+    domain::{AttemptId, Summary},
+    store::{self, Batch, Store},
+};
+
+/// Operations in one commit: what the store writes with one sync.
+const COMMIT: usize = 256;
+
+/// What an import did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Imported {
+    /// Rows that are history now.
+    pub(crate) added: u64,
+    /// Rows whose attempt was there already.
+    pub(crate) known: u64,
+    /// Rows that were not taken.
+    pub(crate) refusals: Refusals,
+}
+
+/// Why an import ended early.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ImportError {
+    /// The file cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The store cannot be read.
+    #[error("data_dir: {0}")]
+    Store(#[from] store::StoreError),
+    /// A row has no stored form.
+    #[error("line {line}: {reason}")]
+    Row {
+        /// The line.
+        line: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The store did not take a commit.
+    #[error("stopped after {added} rows: {reason}; the same command again adds the rest")]
+    Commit {
+        /// Rows that are on the disk.
+        added: u64,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Adds the rows of a file to the history in `store`. `tell` hears how much of both readings is done.
+///
+/// Rows without a time count as older than all that have one, in the order of the file.
+///
+/// # Errors
+/// The file cannot be read to its end (then nothing is written), or the store fails.
+pub(crate) async fn commit(
+    path: &Path,
+    store: &Store,
+    mut tell: impl FnMut(f64),
+) -> Result<Imported, ImportError> {
+    let mut trial = Reader::open(path)?;
+    let mut rows: u64 = 0;
+    while trial.next()?.is_some() {
+        rows += 1;
+        if rows.is_multiple_of(1000) {
+            tell(trial.place.share() / 2.0);
+        }
+    }
+    let mut there: HashSet<AttemptId> = HashSet::new();
+    store::load_summaries(store, |summary: Summary| {
+        there.insert(summary.attempt);
+    })
+    .await?;
+    let mut imported = Imported::default();
+    let mut reader = Reader::open(path)?;
+    let (mut batch, mut waiting) = (Batch::default(), 0);
+    while let Some(mut record) = reader.next()? {
+        if there.contains(&record.summary.attempt) {
+            imported.known += 1;
+            continue;
+        }
+        if !record.timed {
+            record.summary.started_unix_ms = record.line;
+        }
+        let row =
+            |error: store::RecordError| ImportError::Row { line: record.line, reason: error.to_string() };
+        store::put_summary(&mut batch, &record.summary).map_err(row)?;
+        waiting += 1;
+        if batch.operations() >= COMMIT {
+            write(store, &mut batch, &mut waiting, &mut imported).await?;
+            tell(0.5 + reader.place.share() / 2.0);
+        }
+    }
+    write(store, &mut batch, &mut waiting, &mut imported).await?;
+    imported.refusals = reader.refusals;
+    Ok(imported)
+}
+
+async fn write(
+    store: &Store,
+    batch: &mut Batch,
+    waiting: &mut u64,
+    imported: &mut Imported,
+) -> Result<(), ImportError> {
+    if *waiting == 0 {
+        return Ok(());
+    }
+    let failed =
+        |error: store::CommitError| ImportError::Commit { added: imported.added, reason: error.to_string() };
+    store.commit(std::mem::take(batch)).await.map_err(failed)?;
+    imported.added += std::mem::take(waiting);
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! One row, from texts to a summary.
+
+use super::{
+    columns::{COLUMNS, Ended},
+    refusals::Refusal,
+};
+use crate::domain::{
+    AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Key, Millis, Outcome, Resources, Summary,
+};
+
+/// One recorded attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Record {
+    /// Line of the file that it stands on, from 1.
+    pub(crate) line: u64,
+    /// What is known of it. Without a time in the file, `started_unix_ms` is 0.
+    pub(crate) summary: Summary,
+    /// Whether its time is known.
+    pub(crate) timed: bool,
+}
+
+/// What a row has said so far.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    attempt: Option<AttemptId>,
+    pub(super) key: Key,
+    pub(super) submitted_ms: Option<u64>,
+    pub(super) wall: Option<Millis>,
+    pub(super) peak: Option<Bytes>,
+    pub(super) mean: Option<Bytes>,
+    pub(super) cpu: CpuMicros,
+    pub(super) jobs: Option<u32>,
+    pub(super) cores: Option<u32>,
+    pub(super) requested: Option<Bytes>,
+    pub(super) outcome: Ended,
+}
+
+impl Draft {
+    /// The record of a line, from the texts of its columns in the order of [`COLUMNS`].
+    pub(super) fn read<'t>(line: u64, texts: impl Iterator<Item = &'t str>) -> Result<Record, Refusal> {
+        let mut draft = Self::default();
+        let mut print = Fingerprint::default();
+        for (column, text) in COLUMNS.iter().zip(texts) {
+            let text = text.trim();
+            print.add(text);
+            let refuse = |reason: String| Refusal { line, column: column.name, reason };
+            match (text.is_empty(), column.needed) {
+                (true, true) => {
+                    return Err(refuse("is empty, and nothing can be learnt without it".to_owned()));
+                }
+                (true, false) => {}
+                (false, _) => (column.set)(&mut draft, text).map_err(refuse)?,
+            }
+        }
+        draft.finish(line, &print)
+    }
+
+    pub(super) fn set_attempt(&mut self, text: &str) -> Result<(), String> {
+        self.attempt = Some(AttemptId::parse(text)?);
+        Ok(())
+    }
+
+    fn finish(mut self, line: u64, print: &Fingerprint) -> Result<Record, Refusal> {
+        let refuse = |column, reason: String| Refusal { line, column, reason };
+        let (Some(wall), Some(peak)) = (self.wall, self.peak) else {
+            return Err(refuse("peak_bytes", "is missing".to_owned()));
+        };
+        if let Some(mean) = self.mean.filter(|mean| *mean > peak) {
+            return Err(refuse("mean_bytes", format!("{} is above peak_bytes, {}", mean.0, peak.0)));
+        }
+        let attempt = match self.attempt.take() {
+            Some(id) => id,
+            // the same file read again gives the same ids
+            None => AttemptId::parse(&format!("row-{line}-{:016x}", print.0))
+                .map_err(|reason| refuse("attempt", reason))?,
+        };
+        self.key.hints.build_jobs = self.jobs.or(self.cores);
+        let (outcome, exit, cause) = match self.outcome {
+            Ended::Success => (Outcome::Succeeded, Some(Exit::Code(0)), None),
+            Ended::Failed => (Outcome::Failed, None, Some(Cause::Unknown)),
+            Ended::Stopped(cause) => (Outcome::Failed, None, Some(cause)),
+        };
+        let summary = Summary {
+            resources: Resources { memory_request: self.requested, ..Resources::default() },
+            started_unix_ms: self.submitted_ms.unwrap_or(0),
+            wall,
+            cpu: self.cpu,
+            cpu_peak: Cores(self.cpu.cores_over(wall).0),
+            need_peak: peak,
+            need_mean: self.mean.unwrap_or_default(),
+            memory_peak: peak,
+            outcome,
+            exit,
+            cause,
+            censored: matches!(self.outcome, Ended::Stopped(_)),
+            ..Summary::recorded(attempt, self.key)
+        };
+        Ok(Record { line, timed: self.submitted_ms.is_some(), summary })
+    }
+}
+
+/// Tells rows without an id apart (FNV-1a, 64 bits: public domain, Fowler, Noll and Vo).
+#[derive(Debug)]
+struct Fingerprint(u64);
+
+impl Default for Fingerprint {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fingerprint {
+    fn add(&mut self, text: &str) {
+        for byte in text.bytes().chain([0]) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A file as a stream of records.
+
+use std::{
+    collections::{HashSet, hash_map::DefaultHasher},
+    hash::{Hash as _, Hasher as _},
+    io::{BufRead, Read as _},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    columns::COLUMNS,
+    draft::{Draft, Record},
+    refusals::{Refusal, Refusals},
+    source::{self, FileError, Place},
+};
+
+/// Longest line of JSON that is read.
+const LONGEST_LINE: u64 = 1 << 20;
+
+/// Reads records one after the other. Holds one row, and 8 bytes for each row seen, to find duplicates.
+pub(crate) struct Reader {
+    path: PathBuf,
+    lines: Lines,
+    line: u64,
+    seen: HashSet<u64>,
+    timed: Option<bool>,
+    /// Rows that were not taken.
+    pub(crate) refusals: Refusals,
+    /// How far the file is read.
+    pub(crate) place: Place,
+}
+
+enum Lines {
+    /// The reader, and where each of our columns stands in the file.
+    Csv(Box<csv::Reader<Box<dyn BufRead>>>, Vec<Option<usize>>),
+    Json(Box<dyn BufRead>),
+}
+
+impl Reader {
+    /// Opens a file and reads the names of its columns.
+    pub(crate) fn open(path: &Path) -> Result<Self, FileError> {
+        let text = source::open(path)?;
+        let lines = if text.json { Lines::Json(text.bytes) } else { csv_columns(path, text.bytes)? };
+        Ok(Self {
+            path: path.to_owned(),
+            lines,
+            line: 0,
+            seen: HashSet::new(),
+            timed: None,
+            refusals: Refusals::default(),
+            place: text.place,
+        })
+    }
+
+    /// The next record that makes sense; `None` at the end of the file.
+    pub(crate) fn next(&mut self) -> Result<Option<Record>, FileError> {
+        loop {
+            let read = match &mut self.lines {
+                Lines::Csv(reader, columns) => next_csv(reader, columns, &mut self.line),
+                Lines::Json(bytes) => next_json(bytes, &mut self.line),
+            };
+            let read = read.map_err(|reason| FileError::Broken {
+                path: self.path.clone(),
+                line: self.line,
+                reason,
+            })?;
+            let Some(row) = read else { return Ok(None) };
+            match row.and_then(|record| self.accept(record)) {
+                Ok(record) => return Ok(Some(record)),
+                Err(refusal) => self.refusals.add(refusal),
+            }
+        }
+    }
+
+    fn accept(&mut self, record: Record) -> Result<Record, Refusal> {
+        let refuse = |column, reason: &str| Refusal { line: record.line, column, reason: reason.to_owned() };
+        match (*self.timed.get_or_insert(record.timed), record.timed) {
+            (true, false) => {
+                return Err(refuse(
+                    "submitted_ms",
+                    "is empty, and rows before it have it; it must be in all or in none",
+                ));
+            }
+            (false, true) => {
+                return Err(refuse(
+                    "submitted_ms",
+                    "is given, and rows before it lack it; it must be in all or in none",
+                ));
+            }
+            _ => {}
+        }
+        let mut hasher = DefaultHasher::new();
+        record.summary.attempt.hash(&mut hasher);
+        if !self.seen.insert(hasher.finish()) {
+            return Err(refuse("attempt", "is there twice; the first one counts"));
+        }
+        Ok(record)
+    }
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").field("path", &self.path).field("line", &self.line).finish_non_exhaustive()
+    }
+}
+
+fn csv_columns(path: &Path, bytes: Box<dyn BufRead>) -> Result<Lines, FileError> {
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(bytes);
+    let broken =
+        |error: csv::Error| FileError::Broken { path: path.to_owned(), line: 0, reason: say(&error) };
+    let names = reader.headers().map_err(broken)?.clone();
+    let find =
+        |name: &str| names.iter().position(|there| there.trim().trim_start_matches('\u{feff}') == name);
+    let columns: Vec<Option<usize>> = COLUMNS.iter().map(|column| find(column.name)).collect();
+    let absent: Vec<&str> = COLUMNS
+        .iter()
+        .zip(&columns)
+        .filter(|(c, at)| c.needed && at.is_none())
+        .map(|(c, _)| c.name)
+        .collect();
+    if absent.is_empty() {
+        return Ok(Lines::Csv(Box::new(reader), columns));
+    }
+    let there: Vec<&str> = names.iter().collect();
+    let reason =
+        format!("line 1 lacks the column {}; the columns there are: {}", absent.join(", "), there.join(", "));
+    Err(FileError::Columns { path: path.to_owned(), reason })
+}
+
+type Row = Option<Result<Record, Refusal>>;
+
+fn next_csv(
+    reader: &mut csv::Reader<Box<dyn BufRead>>,
+    columns: &[Option<usize>],
+    line: &mut u64,
+) -> Result<Row, String> {
+    let mut row = csv::StringRecord::new();
+    match reader.read_record(&mut row) {
+        Ok(false) => return Ok(None),
+        Ok(true) => {}
+        Err(error) if matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => {
+            *line = error.position().map_or(*line, csv::Position::line);
+            let reason = "holds bytes that are not UTF-8".to_owned();
+            return Ok(Some(Err(Refusal { line: *line, column: "row", reason })));
+        }
+        Err(error) => return Err(say(&error)),
+    }
+    *line = row.position().map_or(*line, csv::Position::line);
+    let texts = columns.iter().map(|at| at.and_then(|at| row.get(at)).unwrap_or_default());
+    Ok(Some(Draft::read(*line, texts)))
+}
+
+fn next_json(bytes: &mut dyn BufRead, line: &mut u64) -> Result<Row, String> {
+    let mut text = Vec::new();
+    loop {
+        text.clear();
+        let read = bytes.take(LONGEST_LINE).read_until(b'\n', &mut text).map_err(|e| source::explain(&e))?;
+        if read == 0 {
+            return Ok(None);
+        }
+        *line += 1;
+        if text.len() as u64 >= LONGEST_LINE && !text.ends_with(b"\n") {
+            return Err(format!("line {line} is longer than {LONGEST_LINE} bytes"));
+        }
+        if !text.trim_ascii().is_empty() {
+            break;
+        }
+    }
+    let fields: Result<serde_json::Map<String, serde_json::Value>, _> = serde_json::from_slice(&text);
+    let fields = match fields {
+        Ok(fields) => fields,
+        Err(error) => {
+            let reason = format!("is not a JSON object: {error}");
+            return Ok(Some(Err(Refusal { line: *line, column: "row", reason })));
+        }
+    };
+    let texts: Vec<String> = COLUMNS
+        .iter()
+        .map(|column| match fields.get(column.name) {
+            None | Some(serde_json::Value::Null) => String::new(),
+            Some(serde_json::Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        })
+        .collect();
+    Ok(Some(Draft::read(*line, texts.iter().map(String::as_str))))
+}
+
+fn say(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::Io(error) => source::explain(error),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,107 @@
+//! The bytes of a file: plain or gzip, CSV or JSON lines, and how far they are read.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use flate2::read::MultiGzDecoder;
+
+/// What makes a file as a whole unusable.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileError {
+    /// It cannot be read.
+    #[error("{path}: cannot be read: {source}")]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It breaks off or is damaged.
+    #[error("{path}: unreadable behind line {line}: {reason}")]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// Last line that could be read.
+        line: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A column that is needed is not there.
+    #[error("{path}: {reason}")]
+    Columns {
+        /// The file.
+        path: PathBuf,
+        /// What is missing and what is there instead.
+        reason: String,
+    },
+}
+
+/// How far a file is read, in bytes of the file itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Place {
+    read: Arc<AtomicU64>,
+    size: u64,
+}
+
+impl Place {
+    /// Share of the file that is read, 0 to 1.
+    pub(crate) fn share(&self) -> f64 {
+        let read = crate::domain::Bytes(self.read.load(Ordering::Relaxed)).as_f64();
+        let size = crate::domain::Bytes(self.size).as_f64();
+        if size > 0.0 { (read / size).min(1.0) } else { 0.0 }
+    }
+}
+
+struct Counted {
+    file: File,
+    read: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        self.read.fetch_add(u64::try_from(count).unwrap_or(0), Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+/// A file's text, whether it holds JSON lines, and how far it is read.
+pub(super) struct Text {
+    pub(super) bytes: Box<dyn BufRead>,
+    pub(super) json: bool,
+    pub(super) place: Place,
+}
+
+/// Opens a file and looks at its first bytes.
+pub(super) fn open(path: &Path) -> Result<Text, FileError> {
+    let fail = |source| FileError::Open { path: path.to_owned(), source };
+    let file = File::open(path).map_err(fail)?;
+    let place = Place { size: file.metadata().map_err(fail)?.len(), ..Place::default() };
+    let mut packed = BufReader::new(Counted { file, read: Arc::clone(&place.read) });
+    // the two bytes that every gzip begins with (RFC 1952, 2.3.1)
+    let gzip = packed.fill_buf().map_err(fail)?.starts_with(&[0x1f, 0x8b]);
+    let mut bytes: Box<dyn BufRead> =
+        if gzip { Box::new(BufReader::new(MultiGzDecoder::new(packed))) } else { Box::new(packed) };
+    let broken =
+        |error: io::Error| FileError::Broken { path: path.to_owned(), line: 0, reason: explain(&error) };
+    let first = bytes.fill_buf().map_err(broken)?.iter().find(|byte| !byte.is_ascii_whitespace()).copied();
+    if first.is_none() {
+        return Err(FileError::Columns { path: path.to_owned(), reason: "is empty".to_owned() });
+    }
+    Ok(Text { bytes, json: first == Some(b'{'), place })
+}
+
+/// An error of reading, in words that help.
+pub(super) fn explain(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => "the gzip ends in the middle; the file is not complete".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,165 @@
+//! What is read, what is refused and how that is said.
+
+use std::{fmt::Write as _, io::Write as _, path::PathBuf};
+
+use super::*;
+use crate::{
+    domain::{Bytes, Millis, Outcome},
+    store::{self, Store},
+};
+
+struct File {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+}
+
+fn file(bytes: &[u8]) -> File {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("history");
+    std::fs::write(&path, bytes).unwrap();
+    File { _dir: dir, path }
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(text.as_bytes()).unwrap();
+    packer.finish().unwrap()
+}
+
+/// More than one buffer full, packed.
+fn many_rows() -> Vec<u8> {
+    let mut text = "package,wall_ms,peak_bytes\n".to_owned();
+    for n in 0..5000 {
+        writeln!(text, "zlib{n},{n},{}", 1_000_000 + n * n).unwrap();
+    }
+    gzip(&text)
+}
+
+fn read(bytes: &[u8]) -> (Vec<Record>, Refusals) {
+    let file = file(bytes);
+    let mut reader = Reader::open(&file.path).unwrap();
+    let mut records = Vec::new();
+    while let Some(record) = reader.next().unwrap() {
+        records.push(record);
+    }
+    (records, reader.refusals)
+}
+
+const CSV: &str = "attempt,package,wall_ms,peak_bytes,outcome,cores\n1,zlib,1000,1000000,success,4\n2,zlib,2000,2000000.0,oom,\n";
+
+#[test]
+fn plain_and_packed_csv_and_json_lines_say_the_same() {
+    let json = r#"{"attempt":"1","package":"zlib","wall_ms":1000,"peak_bytes":1000000,"cores":4}
+{"attempt":"2","package":"zlib","wall_ms":2000,"peak_bytes":2000000,"outcome":"oom","owner":null}
+"#;
+    let (records, refusals) = read(CSV.as_bytes());
+    assert_eq!((records.len(), refusals.count), (2, 0));
+    let summaries = |bytes: &[u8]| read(bytes).0.into_iter().map(|r| r.summary).collect::<Vec<_>>();
+    let plain = summaries(CSV.as_bytes());
+    assert_eq!((plain[0].need_peak, plain[0].wall), (Bytes(1_000_000), Millis(1000)));
+    assert_eq!(plain[0].key.hints.build_jobs, Some(4));
+    assert!(plain[1].censored && plain[1].outcome == Outcome::Failed);
+    for other in [gzip(CSV), json.as_bytes().to_vec(), gzip(json)] {
+        assert_eq!(summaries(&other), plain);
+    }
+}
+
+#[test]
+fn a_row_that_makes_no_sense_is_refused_with_its_line_and_column_and_the_others_go_on() {
+    let text = "attempt,package,wall_ms,peak_bytes,submitted_ms,outcome\n\
+        1,zlib,1000,1,1700000000000,success\n\
+        2,zlib,1000,100000000000000,1700000000000,success\n\
+        3,zlib,-5,1000000,1700000000000,success\n\
+        4,zlib,1000,1GiB,1700000000000,success\n\
+        5,,1000,1000000,1700000000000,success\n\
+        6,zlib,1000,1000000,1700000000,success\n\
+        7,zlib,1000,1000000,1700000000000,exploded\n\
+        8,zlib,1000,1000000,1700000000000,success\n\
+        8,zlib,1000,1000000,1700000000000,success\n\
+        9,zlib,1000,1000000,,success\n";
+    let (records, refusals) = read(text.as_bytes());
+    assert_eq!(records.len(), 1);
+    let said: Vec<(u64, &str)> = refusals.first.iter().map(|r| (r.line, r.column)).collect();
+    let expected = [
+        (2, "peak_bytes"),
+        (3, "peak_bytes"),
+        (4, "wall_ms"),
+        (5, "peak_bytes"),
+        (6, "package"),
+        (7, "submitted_ms"),
+        (8, "outcome"),
+        (10, "attempt"),
+        (11, "submitted_ms"),
+    ];
+    assert_eq!(said, expected);
+    assert!(refusals.to_string().ends_with("9 rows refused"), "{refusals}");
+    let (records, refusals) = read(b"{\"package\":\"a\",\"wall_ms\":1,\"peak_bytes\":1000000}\nnot json\n");
+    assert_eq!((records.len(), refusals.first[0].line), (1, 2));
+}
+
+#[test]
+fn only_the_first_refusals_are_told_and_all_are_counted() {
+    let rows = "zlib,1,1\n".repeat(50);
+    let (_, refusals) = read(format!("package,wall_ms,peak_bytes\n{rows}").as_bytes());
+    assert_eq!((refusals.count, refusals.first.len()), (50, 10));
+    assert!(refusals.to_string().contains(".. and 40 more"), "{refusals}");
+}
+
+#[test]
+fn a_missing_column_is_named_beside_those_that_are_there() {
+    let file = file(b"package,wall_ms,peak_mb\nzlib,1,1\n");
+    let error = Reader::open(&file.path).unwrap_err().to_string();
+    assert!(error.contains("line 1 lacks the column peak_bytes"), "{error}");
+    assert!(error.contains("package, wall_ms, peak_mb"), "{error}");
+}
+
+#[test]
+fn half_a_gzip_is_an_error_that_says_so() {
+    let whole = many_rows();
+    let file = file(&whole[..whole.len() / 2]);
+    let mut reader = Reader::open(&file.path).unwrap();
+    let error = loop {
+        match reader.next() {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("half a file was taken for a whole one"),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(error.contains("ends in the middle"), "{error}");
+}
+
+#[test]
+fn rows_without_an_id_get_one_that_is_the_same_at_every_reading() {
+    let text = b"package,wall_ms,peak_bytes\nzlib,1,1000000\nzlib,1,1000000\n";
+    let ids = || read(text).0.into_iter().map(|r| r.summary.attempt).collect::<Vec<_>>();
+    assert_eq!((ids().len(), ids()), (2, ids()));
+    assert_ne!(ids()[0], ids()[1]);
+}
+
+#[tokio::test]
+async fn an_import_adds_each_attempt_once_and_leaves_known_ones_as_they_are() {
+    let store = Store::memory();
+    let (first, more) =
+        (file(CSV.as_bytes()), file(format!("{CSV}3,zlib,1,3000000,success,1\n1,x,1,1,,\n").as_bytes()));
+    let imported = commit(&first.path, &store, |_| {}).await.unwrap();
+    assert_eq!((imported.added, imported.known), (2, 0));
+    let imported = commit(&more.path, &store, |_| {}).await.unwrap();
+    assert_eq!((imported.added, imported.known, imported.refusals.count), (1, 2, 1));
+    let mut found = Vec::new();
+    store::load_summaries(&store, |summary| found.push((summary.attempt.to_string(), summary.need_peak.0)))
+        .await
+        .unwrap();
+    found.sort();
+    let expected = [("1", 1_000_000), ("2", 2_000_000), ("3", 3_000_000)];
+    assert_eq!(found, expected.map(|(id, need)| (id.to_owned(), need)));
+}
+
+#[tokio::test]
+async fn a_file_that_breaks_off_leaves_the_store_as_it_was() {
+    let store = Store::memory();
+    let whole = many_rows();
+    let half = file(&whole[..whole.len() / 2]);
+    assert!(commit(&half.path, &store, |_| {}).await.is_err());
+    let loaded = store::load_summaries(&store, |_| {}).await.unwrap();
+    assert_eq!(loaded.records, 0);
+}

@@ -1,0 +1,68 @@
+//! This server's Predict as a policy: the same code, asked in the same way.
+
+use std::sync::Arc;
+
+use super::policy::{Ask, Done, Policy};
+use crate::{
+    domain::{AttemptId, Bytes, Cores, CpuMicros, History, Millis, Outcome, Resources, Summary},
+    predict::{self, Settings},
+};
+
+/// Attempts to learn from, as the server's default.
+const HISTORY: usize = 200_000;
+
+/// The predictor with a history of its own.
+#[derive(Debug)]
+pub(super) struct Ours {
+    history: History,
+    settings: Settings,
+    limits: bool,
+}
+
+impl Ours {
+    /// With an empty history. `limits`: sizes are limits, not requests.
+    pub(super) fn new(settings: Settings, limits: bool) -> Self {
+        Self { history: History::new(HISTORY), settings, limits }
+    }
+
+    /// A caller that has a preset asks with it as the default.
+    fn settings(&self, ask: &Ask) -> Settings {
+        let mut settings = self.settings.clone();
+        if let Some(preset) = ask.preset.map(Bytes::from_f64) {
+            (settings.memory_request, settings.memory_limit, settings.preset) = (preset, preset, true);
+        }
+        settings
+    }
+}
+
+impl Policy for Ours {
+    fn size(&mut self, ask: &Ask) -> f64 {
+        let predicted = predict::predict(&self.history, &ask.key, &self.settings(ask));
+        let quantity = if self.limits { predicted.memory_limit } else { predicted.memory_request };
+        Bytes(quantity.value).as_f64()
+    }
+
+    fn again(&mut self, ask: &Ask, failed: f64) -> f64 {
+        let above = Bytes::from_f64(failed);
+        predict::predict_above(&self.history, &ask.key, &self.settings(ask), above).as_f64()
+    }
+
+    fn learn(&mut self, ask: &Ask, done: &Done) {
+        let Ok(attempt) = AttemptId::parse(&done.number.to_string()) else { return };
+        let cpu = CpuMicros(done.cpu_usec);
+        let wall = Millis::from_f64(done.wall_ms);
+        self.history.learn(Arc::new(Summary {
+            resources: Resources { memory_request: ask.preset.map(Bytes::from_f64), ..Resources::default() },
+            started_unix_ms: Millis::from_f64(ask.start_ms).0,
+            wall,
+            cpu,
+            cpu_peak: Cores(cpu.cores_over(wall).0),
+            need_peak: Bytes::from_f64(done.peak),
+            need_mean: Bytes::from_f64(done.mean),
+            memory_peak: Bytes::from_f64(done.peak),
+            outcome: if done.stopped { Outcome::Failed } else { Outcome::Succeeded },
+            censored: done.stopped,
+            ..Summary::recorded(attempt, ask.key.clone())
+        }));
+    }
+}

@@ -1,0 +1,137 @@
+//! A file in memory, in the order of time.
+
+use std::{
+    collections::{HashMap, hash_map::DefaultHasher},
+    hash::{Hash as _, Hasher as _},
+};
+
+use super::policy::{Ask, Done};
+use crate::{
+    domain::{Bytes, CpuMicros, Hints, Key, Millis, Outcome},
+    import::{FileError, Reader, Record, Refusals},
+};
+
+/// One row. 96 bytes, so a file of ten million rows takes 1 GB here, plus each key once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row {
+    key: usize,
+    hints: Hints,
+    preset: Option<Bytes>,
+    pub(super) start_ms: u64,
+    pub(super) wall: Millis,
+    pub(super) peak: Bytes,
+    mean: Bytes,
+    cpu: CpuMicros,
+    pub(super) stopped: bool,
+}
+
+/// The rows that can be replayed, in the order of time.
+#[derive(Debug, Default)]
+pub(crate) struct Tape {
+    keys: Vec<(Key, u64)>,
+    numbers: HashMap<u64, Vec<usize>>,
+    pub(super) rows: Vec<Row>,
+    /// Whether the file tells times; without, an attempt has ended before the next one starts.
+    pub(super) timed: bool,
+    /// Whether some row names what was asked for.
+    pub(super) has_presets: bool,
+    /// Rows that failed for another reason than memory: they say nothing about sizes.
+    pub(crate) skipped: u64,
+    /// Rows that were not taken.
+    pub(crate) refusals: Refusals,
+}
+
+impl Tape {
+    /// Reads a file. `tell` hears after each thousand rows how much of the file is read.
+    pub(crate) fn read(mut reader: Reader, mut tell: impl FnMut(f64)) -> Result<Self, FileError> {
+        let mut tape = Self::default();
+        while let Some(record) = reader.next()? {
+            tape.push(record);
+            if tape.rows.len().is_multiple_of(1000) {
+                tell(reader.place.share());
+            }
+        }
+        tape.refusals = reader.refusals;
+        // stable: rows of the same time keep the order of the file
+        tape.rows.sort_by_key(|row| row.start_ms);
+        tape.numbers = HashMap::new();
+        Ok(tape)
+    }
+
+    fn push(&mut self, record: Record) {
+        let summary = record.summary;
+        self.timed |= record.timed;
+        if summary.outcome != Outcome::Succeeded && !summary.censored {
+            self.skipped += 1;
+            return;
+        }
+        let hints = summary.key.hints;
+        let preset = summary.resources.memory_request;
+        self.has_presets |= preset.is_some();
+        let key = self.number(Key { hints: Hints::default(), ..summary.key });
+        self.rows.push(Row {
+            key,
+            hints,
+            preset,
+            start_ms: summary.started_unix_ms,
+            wall: summary.wall,
+            peak: summary.need_peak,
+            mean: summary.need_mean,
+            cpu: summary.cpu,
+            stopped: summary.censored,
+        });
+    }
+
+    fn number(&mut self, key: Key) -> usize {
+        let numbers = self.numbers.entry(hash(&key)).or_default();
+        let known =
+            numbers.iter().find(|number| self.keys.get(**number).is_some_and(|(there, _)| *there == key));
+        if let Some(number) = known {
+            return *number;
+        }
+        numbers.push(self.keys.len());
+        let workload = hash(&Key { version: String::new(), ..key.clone() });
+        self.keys.push((key, workload));
+        self.keys.len() - 1
+    }
+
+    /// What is known before the row's attempt starts, and when it has ended.
+    pub(super) fn ask(&self, number: usize, row: &Row) -> (Ask, Done) {
+        let (key, workload) = self.keys.get(row.key).cloned().unwrap_or_default();
+        let ask = Ask {
+            key: Key { hints: row.hints, ..key },
+            workload,
+            preset: row.preset.map(Bytes::as_f64),
+            start_ms: Millis(row.start_ms).as_f64(),
+            need: f64::NAN,
+        };
+        let done = Done {
+            number: u64::try_from(number).unwrap_or(u64::MAX),
+            peak: row.peak.as_f64(),
+            mean: row.mean.as_f64(),
+            wall_ms: row.wall.as_f64(),
+            cpu_usec: row.cpu.0,
+            stopped: row.stopped,
+        };
+        (ask, done)
+    }
+}
+
+fn hash(key: &Key) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let parts = [
+        &key.project,
+        &key.stack,
+        &key.package,
+        &key.version,
+        &key.variants,
+        &key.compiler,
+        &key.compiler_version,
+        &key.arch,
+        &key.build_system,
+        &key.git_ref,
+        &key.owner,
+    ];
+    parts.hash(&mut hasher);
+    hasher.finish()
+}
