@@ -6,6 +6,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `config` | reads all settings, reports all mistakes |
+//! | `cli` | commands that do one thing and end |
 //! | `app` | binds, opens, serves, drains |
 //! | `grpc`, `http` | convert, call, convert |
 //! | `ingest` | the only writer: open attempts, acknowledgements, seals, verdicts |
@@ -17,6 +18,7 @@
 //! | [`domain`] | the words as types |
 
 mod app;
+mod cli;
 mod clock;
 mod config;
 pub mod domain;
@@ -31,4 +33,5 @@ mod stats;
 pub mod store;
 
 pub use app::App;
+pub use cli::{Cli, Command};
 pub use config::{Args, Config, Loaded, LogFormat, Mistake};

@@ -27,6 +27,8 @@ pub struct Evidence {
     pub container_reason: String,
     /// Kubernetes' reason for the end of the pod.
     pub pod_reason: String,
+    /// Time that it was given, if anybody said so.
+    pub time_limit: Option<Millis>,
 }
 
 impl Evidence {
@@ -81,6 +83,20 @@ pub enum Action {
     Longer,
     /// Try again in another place.
     Elsewhere,
+}
+
+impl Action {
+    /// The word for people, metrics and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::No => "no",
+            Self::AsIs => "as_is",
+            Self::Bigger => "bigger",
+            Self::FewerJobs => "fewer_jobs",
+            Self::Longer => "longer",
+            Self::Elsewhere => "elsewhere",
+        }
+    }
 }
 
 /// One observation, for or against the cause.

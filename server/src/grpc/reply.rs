@@ -68,6 +68,13 @@ pub(super) fn cause(cause: Cause) -> pb::Cause {
         Cause::Preempted => pb::Cause::Preempted,
         Cause::DiskFull => pb::Cause::DiskFull,
         Cause::Canceled => pb::Cause::Canceled,
+        Cause::ToolOom => pb::Cause::ToolOom,
+        Cause::EphemeralStorage => pb::Cause::EphemeralStorage,
+        Cause::NodeLost => pb::Cause::NodeLost,
+        Cause::EvictedByNode => pb::Cause::EvictedByNode,
+        Cause::Contention => pb::Cause::Contention,
+        Cause::Flaky => pb::Cause::Flaky,
+        Cause::Configuration => pb::Cause::Configuration,
         Cause::Unknown => pb::Cause::Unknown,
     }
 }

@@ -62,6 +62,7 @@ impl Question {
             failure_reason: self.failure_reason,
             container_reason: self.container_reason,
             pod_reason: self.pod_reason,
+            time_limit: None,
         }
     }
 }
@@ -92,10 +93,15 @@ impl Ingest {
         }
         let measured = self.measured(&question).await?;
         let evidence = question.with(measured);
-        let verdict = self
-            .parts
-            .learned
-            .read(|history| retry::judge(&evidence, history, &self.parts.predict, &self.parts.retry));
+        let verdict = self.parts.learned.read(|history| {
+            retry::judge(
+                &evidence,
+                &retry::Rules::built_in(),
+                history,
+                &self.parts.predict,
+                &self.parts.retry,
+            )
+        });
         let verdict = self.record(fingerprint, verdict).await?;
         self.parts.metrics.verdicts.get_or_create(&Kind::of(verdict.cause.as_str())).inc();
         Ok(verdict)

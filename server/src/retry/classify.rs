@@ -5,7 +5,7 @@
 //! A clue that is `weak` (a signal that many things send, a line that only says "failed") decides if no other does.
 //! What agrees with the decision and what argues against it is listed with it.
 
-use super::{clues, rules};
+use super::{clues, reasons, rules::Rules};
 use crate::domain::{Cause, Evidence, EvidenceLine, EvidenceSource, Exit, Outcome, Summary};
 
 /// Why an attempt failed, and what says so.
@@ -38,28 +38,52 @@ const EACH_CLUE: f64 = 0.05;
 /// Confidence when nothing names a cause.
 const NOTHING: f64 = 0.2;
 
-/// Why the attempt failed.
-pub fn classify(evidence: &Evidence) -> Finding {
+/// Why the attempt failed, with `rules` for its log.
+pub fn classify(evidence: &Evidence, rules: &Rules) -> Finding {
     let measured = evidence.measured.as_deref();
     let exit = evidence.exit.or_else(|| measured.and_then(|summary| summary.exit));
+    let hits = rules.read(&evidence.log_tail);
+    let told = [
+        reasons::container(&evidence.container_reason),
+        reasons::pod(&evidence.pod_reason),
+        reasons::ci(&evidence.failure_reason, &hits),
+    ];
     if succeeded(exit, measured) {
-        return not_failed(measured);
+        return after_success(measured, told);
     }
-    let hits = rules::read(&evidence.log_tail);
-    let kills = measured.and_then(|summary| summary.oom_kill);
-    let places = clues::container(&evidence.container_reason).into_iter();
+    let [container, pod, ci] = told;
     let (deadlines, places): (Vec<Clue>, Vec<Clue>) =
-        places.chain(clues::pod(&evidence.pod_reason)).partition(|clue| clue.cause == Some(Cause::Timeout));
+        container.into_iter().chain(pod).partition(|clue| clue.cause == Some(Cause::Timeout));
     let mut found = Vec::new();
-    if let Some(summary) = measured {
-        found.extend(clues::kernel(summary));
-    }
+    found.extend(measured.and_then(clues::kernel));
     found.extend(places);
     found.extend(measured.and_then(clues::starved));
+    found.extend(clues::time_was_over(evidence, exit));
+    found.extend(measured.and_then(|summary| clues::killed_at_limit(summary, exit)));
     found.extend(deadlines);
-    found.extend(exit.and_then(|exit| clues::exit(exit, kills)));
-    found.extend(clues::ci(&evidence.failure_reason, &hits));
+    found.extend(exit.and_then(|exit| clues::exit(exit, measured.and_then(|summary| summary.oom_kill))));
+    found.extend(ci);
     found.extend(clues::log(&hits, measured.and_then(clues::kills_at_limit)));
+    decide(&found)
+}
+
+/// The command succeeded. The job around it can have failed all the same, if the cluster or the CI system names a cause.
+fn after_success(measured: Option<&Summary>, told: [Option<Clue>; 3]) -> Finding {
+    let mut finding = not_failed(measured);
+    let told: Vec<Clue> = told.into_iter().flatten().collect();
+    // OOMKilled with exit code 0 happens when another process of the container was killed
+    let failed = told.iter().any(|clue| clue.cause.is_some() && clue.cause != Some(Cause::Oom));
+    if !failed {
+        let line = |clue: Clue| EvidenceLine { source: clue.source, text: clue.text, supports: false };
+        finding.lines.extend(told.into_iter().map(line));
+        return finding;
+    }
+    let mut found = told;
+    found.push(Clue {
+        cause: None,
+        weak: true,
+        ..clues::clue(EvidenceSource::Exit, Cause::Unknown, 0.0, "exit code 0: the command succeeded")
+    });
     decide(&found)
 }
 

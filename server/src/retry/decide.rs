@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     classify::{Finding, classify},
     next,
+    rules::Rules,
 };
 use crate::{
     domain::{
@@ -57,8 +58,14 @@ const STANDSTILL: f64 = 0.05;
 const LINEAGE: usize = 32;
 
 /// Whether an ended attempt should be tried again, as what, and why.
-pub fn judge(evidence: &Evidence, history: &History, settings: &Settings, policy: &Policy) -> Verdict {
-    let finding = classify(evidence);
+pub fn judge(
+    evidence: &Evidence,
+    rules: &Rules,
+    history: &History,
+    settings: &Settings,
+    policy: &Policy,
+) -> Verdict {
+    let finding = classify(evidence, rules);
     let preempted = preempted_before(evidence, history);
     let spent = evidence.number.max(1).saturating_sub(preempted).max(1);
     let Some(cause) = finding.cause else {
@@ -67,7 +74,7 @@ pub fn judge(evidence: &Evidence, history: &History, settings: &Settings, policy
         return verdict(evidence, finding, (Action::No, None, reason), left);
     };
     // an attempt that was taken away was never really made
-    let taken_away = cause == Cause::Preempted || evidence.measured.as_deref().is_some_and(is_nodes_fault);
+    let taken_away = cause.is_taken_away() || evidence.measured.as_deref().is_some_and(is_nodes_fault);
     let free = taken_away && preempted < policy.max_preempted && proven(&finding);
     let left = policy.max_attempts.saturating_sub(spent - u32::from(free));
     let predicted = predict(history, key(evidence), settings);
@@ -157,7 +164,15 @@ fn wish(
         }
         Cause::Deterministic => (Action::No, None, format!("{why}, it would fail again in the same way")),
         Cause::Canceled => (Action::No, None, format!("{why}, it was ended on purpose")),
-        Cause::DiskFull => {
+        Cause::ToolOom => (
+            Action::No,
+            None,
+            format!("{why}; more memory helps only a tool that is told to use it: raise its own limit"),
+        ),
+        Cause::Configuration => {
+            (Action::No, None, format!("{why}; it stays so until somebody changes the set-up"))
+        }
+        Cause::DiskFull | Cause::EphemeralStorage => {
             (Action::Elsewhere, Some(next), format!("{why}, so in a place with more room on its disk"))
         }
         Cause::Infra if measured.is_some_and(Summary::was_killed_by_host) => {
@@ -166,7 +181,9 @@ fn wish(
         Cause::Infra => {
             (Action::AsIs, Some(next), format!("{why}, which is not the build's fault, so as it was"))
         }
-        Cause::Preempted => {
+        Cause::Contention => (Action::AsIs, Some(next), format!("{why}, so as it was, later")),
+        Cause::Flaky => (Action::AsIs, Some(next), format!("{why}, so as it was")),
+        Cause::Preempted | Cause::NodeLost | Cause::EvictedByNode => {
             (Action::AsIs, Some(next), format!("{why}, the place was taken away, so as it was"))
         }
         Cause::Unknown => (Action::AsIs, Some(next), format!("{why}, so once more as it was")),
@@ -234,7 +251,7 @@ fn preempted_before(evidence: &Evidence, history: &History) -> u32 {
     let mut before = evidence.measured.as_ref().and_then(|summary| summary.retries.as_ref());
     for _ in 0..LINEAGE {
         let Some(summary) = before.and_then(|id| history.get(id)) else { break };
-        count += u32::from(summary.cause == Some(Cause::Preempted) || is_nodes_fault(summary));
+        count += u32::from(summary.cause.is_some_and(Cause::is_taken_away) || is_nodes_fault(summary));
         before = summary.retries.as_ref();
     }
     count
@@ -251,6 +268,13 @@ fn words(cause: Cause) -> &'static str {
         Cause::Preempted => "it was preempted",
         Cause::DiskFull => "a disk was full",
         Cause::Canceled => "it was canceled",
+        Cause::ToolOom => "a tool reached a memory limit of its own",
+        Cause::EphemeralStorage => "it used up the storage of its pod",
+        Cause::NodeLost => "its node is gone",
+        Cause::EvictedByNode => "its node threw it out",
+        Cause::Contention => "others held what it needed",
+        Cause::Flaky => "it fails now and then, and passed when it was tried again",
+        Cause::Configuration => "the CI system or the runner is set up in a way that cannot work",
         Cause::Unknown => "nothing known explains the failure",
     }
 }

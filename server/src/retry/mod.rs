@@ -15,6 +15,7 @@ mod classify;
 mod clues;
 mod decide;
 mod next;
+mod reasons;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -22,4 +23,5 @@ mod tests;
 pub use self::{
     classify::{Finding, cause_of, classify, is_censored},
     decide::{Policy, judge},
+    rules::Rules,
 };

@@ -1,0 +1,54 @@
+//! The command line of the server program: without a command it serves; with one it does that and ends.
+
+mod classify;
+
+use std::{fmt::Display, io::Write as _, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{Args, Config};
+
+/// Keeps what CI builds used, predicts what the next one needs, and judges failed ones.
+///
+/// Without a command it serves. Every setting can be given as an option (--grpc-listen), as a variable
+/// (PLIMSOLL_GRPC_LISTEN) or in the file (`grpc_listen`): the option wins over the variable, the variable over the file.
+/// --print-config lists them all.
+#[derive(Debug, Parser)]
+#[command(name = "plimsoll-server", version)]
+pub struct Cli {
+    /// Settings, for all commands.
+    #[command(flatten)]
+    pub args: Args,
+    /// What to do instead of serving.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What the program does instead of serving.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Judges recorded failures, and needs no server for it.
+    Classify(classify::Classify),
+}
+
+impl Command {
+    /// Does it, and says how it went.
+    pub fn run(self, config: &Config) -> ExitCode {
+        let done = match self {
+            Self::Classify(classify) => classify.run(config),
+        };
+        match done {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                note(format_args!("plimsoll-server: {error:#}"));
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+/// A line for people, beside the result.
+fn note(line: impl Display) {
+    // nobody listens on stderr: there is no better place to complain
+    let _unheard = writeln!(std::io::stderr(), "{line}");
+}
