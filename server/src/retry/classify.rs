@@ -63,7 +63,7 @@ pub fn classify(evidence: &Evidence, rules: &Rules) -> Finding {
     found.extend(deadlines);
     found.extend(exit.and_then(|exit| clues::exit(exit, measured.and_then(|summary| summary.oom_kill))));
     found.extend(ci);
-    found.extend(clues::log(&hits, measured.and_then(clues::kills_at_limit)));
+    found.extend(clues::log(&hits, measured));
     decide(&found)
 }
 

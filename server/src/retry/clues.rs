@@ -58,7 +58,7 @@ pub(super) fn kernel(summary: &Summary) -> Option<Clue> {
 }
 
 /// Kills at a limit, where they are known: a machine without memory says nothing about what the build needs.
-pub(super) fn kills_at_limit(summary: &Summary) -> Option<u64> {
+fn kills_at_limit(summary: &Summary) -> Option<u64> {
     if summary.was_killed_by_host() { Some(0) } else { summary.oom_kill }
 }
 
@@ -161,8 +161,8 @@ pub(super) fn exit(exit: Exit, kills: Option<u64>) -> Option<Clue> {
 }
 
 /// What the log says; the line nearest to its end first, among lines that say as much.
-pub(super) fn log(hits: &[Hit<'_>], kills: Option<u64>) -> Vec<Clue> {
-    let mut clues: Vec<(u8, Clue)> = hits.iter().map(|hit| (rank(hit), line(hit, kills))).collect();
+pub(super) fn log(hits: &[Hit<'_>], measured: Option<&Summary>) -> Vec<Clue> {
+    let mut clues: Vec<(u8, Clue)> = hits.iter().map(|hit| (rank(hit), line(hit, measured))).collect();
     clues.sort_by_key(|(rank, _)| *rank);
     clues.into_iter().map(|(_, clue)| clue).collect()
 }
@@ -172,16 +172,27 @@ fn rank(hit: &Hit<'_>) -> u8 {
     match (hit.rule.cause, hit.rule.weak) {
         (_, true) => 3,
         _ if hit.rule.place => 0,
-        (Cause::Oom, _) => 1,
+        (Cause::Oom | Cause::ToolOom, _) => 1,
         _ => 2,
     }
 }
 
-fn line(hit: &Hit<'_>, kills: Option<u64>) -> Clue {
+/// The need never came near a limit that is known.
+fn is_far_below_limit(summary: &Summary) -> bool {
+    let limit = summary.resources.memory_limit;
+    limit.is_some_and(|limit| summary.need_peak.as_f64() < NEAR * limit.as_f64())
+}
+
+fn line(hit: &Hit<'_>, measured: Option<&Summary>) -> Clue {
+    let kills = measured.and_then(kills_at_limit);
     let text = format!("{}: {}", hit.rule.id, hit.line);
     let (cause, confidence): (Cause, f64) = match (hit.rule.sign, hit.rule.cause) {
         // a process was killed, and the kernel says that it was not for memory
         (Some(Sign::Kill), _) if kills == Some(0) => (Cause::Infra, 0.6),
+        // memory was refused far below the limit of the build: by a limit that the tool has of its own
+        (Some(Sign::Alloc), _) if measured.is_some_and(|m| kills == Some(0) && is_far_below_limit(m)) => {
+            (Cause::ToolOom, 0.6)
+        }
         (Some(_), cause) => (cause, 0.4),
         (None, cause) if cause.is_final() => (cause, 0.8),
         (None, cause) => (cause, 0.7),

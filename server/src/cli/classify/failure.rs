@@ -51,7 +51,9 @@ impl Failure {
     fn exit(&self) -> Option<Exit> {
         match (self.exit, self.signal.filter(|signal| *signal > 0)) {
             // a signal that made a child fail is not how the build itself ended, unless the code says the same
-            (Some(code), Some(signal)) if code != signal.saturating_add(128) => Some(Exit::Code(code)),
+            (Some(code), Some(signal)) if code != signal.saturating_add(128) && code != -signal => {
+                Some(Exit::Code(code))
+            }
             (_, Some(signal)) => Some(Exit::Signal(signal)),
             (code, None) => code.map(Exit::Code),
         }
