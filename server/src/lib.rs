@@ -11,6 +11,7 @@
 //! | `grpc`, `http` | convert, call, convert |
 //! | `ingest` | the only writer: open attempts, acknowledgements, seals, verdicts |
 //! | `learned` | the history, shared |
+//! | `judging` | rules and failures seen before, shared |
 //! | [`predict`] | sizes for the next attempt, with their reasons |
 //! | [`retry`] | causes and verdicts |
 //! | `stats` | totals, groups, steps |
@@ -25,6 +26,7 @@ pub mod domain;
 mod grpc;
 mod http;
 mod ingest;
+mod judging;
 mod learned;
 mod metrics;
 pub mod predict;

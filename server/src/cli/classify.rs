@@ -21,7 +21,8 @@ use serde::Serialize;
 use crate::{
     config::Config,
     domain::{Action, EvidenceLine, History},
-    retry::{self, Rules},
+    judging,
+    retry::{self, Known, Rules, Seen},
 };
 
 /// Judges recorded failures.
@@ -56,6 +57,9 @@ struct Judged<'a> {
     confidence: f64,
     evidence: &'a [EvidenceLine],
     reason: &'a str,
+    /// Equal for failures that are the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signature: Option<&'a str>,
 }
 
 /// A line that cannot be judged.
@@ -79,7 +83,10 @@ impl Classify {
         };
         let mut out = BufWriter::new(stdout().lock());
         let (mut judged, mut unread) = (0_u64, 0_u64);
-        let rules = Rules::built_in();
+        let rules = match &config.rules_dir {
+            Some(dir) => judging::read(dir).context("rules_dir")?,
+            None => Rules::built_in(),
+        };
         let lines = Lines::open(file).with_context(|| format!("{name} cannot be read"))?;
         for line in lines {
             let Line { number, text } = line.with_context(|| format!("{name} cannot be read any further"))?;
@@ -117,7 +124,14 @@ impl Classify {
         let id = failure.id().to_owned();
         let evidence = failure.evidence(self.log_only);
         let finding = retry::classify(&evidence, rules);
-        let verdict = retry::judge(&evidence, rules, &History::new(1), &config.predict, &config.retry);
+        let known = Known {
+            rules,
+            history: &History::new(1),
+            seen: &Seen::new(1),
+            settings: &config.predict,
+            policy: &config.retry,
+        };
+        let verdict = retry::judge(&evidence, &known);
         let judged = Judged {
             id: &id,
             cause: finding.cause.map_or("none", |cause| cause.as_str()),
@@ -125,6 +139,7 @@ impl Classify {
             confidence: verdict.confidence,
             evidence: &verdict.evidence,
             reason: &verdict.reason,
+            signature: verdict.outlook.signature.as_ref().map(|signature| signature.id.as_str()),
         };
         match self.output {
             Format::Json => write_json(&judged, out),

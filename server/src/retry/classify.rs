@@ -5,7 +5,10 @@
 //! A clue that is `weak` (a signal that many things send, a line that only says "failed") decides if no other does.
 //! What agrees with the decision and what argues against it is listed with it.
 
-use super::{clues, reasons, rules::Rules};
+use super::{
+    clues, reasons,
+    rules::{self, Rules},
+};
 use crate::domain::{Cause, Evidence, EvidenceLine, EvidenceSource, Exit, Outcome, Summary};
 
 /// Why an attempt failed, and what says so.
@@ -19,6 +22,18 @@ pub struct Finding {
     pub decided_by: Option<EvidenceSource>,
     /// What was seen, strongest first.
     pub lines: Vec<EvidenceLine>,
+    /// What would mend it, if the clue that decided says so.
+    pub mend: Option<String>,
+    /// The line of the log that names the failure where no rule knows it.
+    pub last_words: Option<String>,
+}
+
+impl Finding {
+    /// Something better than the log names the cause.
+    pub(super) fn is_proven(&self) -> bool {
+        self.cause != Some(Cause::Unknown)
+            && self.decided_by.is_some_and(|source| source != EvidenceSource::Log)
+    }
 }
 
 /// One observation.
@@ -31,6 +46,7 @@ pub(super) struct Clue {
     pub(super) weak: bool,
     pub(super) against: Option<Cause>,
     pub(super) text: String,
+    pub(super) mend: Option<String>,
 }
 
 /// What one more clue that agrees adds, and one that does not takes away.
@@ -64,7 +80,8 @@ pub fn classify(evidence: &Evidence, rules: &Rules) -> Finding {
     found.extend(exit.and_then(|exit| clues::exit(exit, measured.and_then(|summary| summary.oom_kill))));
     found.extend(ci);
     found.extend(clues::log(&hits, measured));
-    decide(&found)
+    let last_words = if hits.is_empty() { rules::last_words(&evidence.log_tail) } else { None };
+    Finding { last_words, ..decide(&found) }
 }
 
 /// The command succeeded. The job around it can have failed all the same, if the cluster or the CI system names a cause.
@@ -125,6 +142,8 @@ fn not_failed(measured: Option<&Summary>) -> Finding {
         confidence: 1.0,
         decided_by: Some(EvidenceSource::Exit),
         lines: lines.into_iter().collect(),
+        mend: None,
+        last_words: None,
     }
 }
 
@@ -157,5 +176,7 @@ fn decide(found: &[Clue]) -> Finding {
         confidence: confidence.clamp(0.05, most),
         decided_by: winner.as_ref().map(|clue| clue.source),
         lines: lines.collect(),
+        mend: winner.and_then(|clue| clue.mend),
+        last_words: None,
     }
 }

@@ -24,7 +24,7 @@ const STARVED_SHARE: f64 = 0.2;
 const STARVED_AT_END: Millis = Millis(60_000);
 
 pub(super) fn clue(source: Source, cause: Cause, confidence: f64, text: impl Into<String>) -> Clue {
-    Clue { source, cause: Some(cause), confidence, weak: false, against: None, text: text.into() }
+    Clue { source, cause: Some(cause), confidence, weak: false, against: None, text: text.into(), mend: None }
 }
 
 pub(super) fn weak(clue: Clue) -> Clue {
@@ -198,5 +198,5 @@ fn line(hit: &Hit<'_>, measured: Option<&Summary>) -> Clue {
         (None, cause) => (cause, 0.7),
     };
     let clue = clue(Source::Log, cause, if hit.rule.weak { confidence.min(0.5) } else { confidence }, text);
-    Clue { weak: hit.rule.weak, ..clue }
+    Clue { weak: hit.rule.weak, mend: hit.rule.mend.clone(), ..clue }
 }

@@ -89,6 +89,8 @@ static BUILT_IN: LazyLock<Arc<Rules>> = LazyLock::new(|| {
     let rules = parse(include_str!("rules.toml")).unwrap_or_default();
     Arc::new(Rules::compile(rules).unwrap_or_default())
 });
+static WORDS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?i-u:error|fatal|fail|abort|exception|panic|cannot|unable)").ok());
 static COLOURS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))").ok());
 
@@ -143,6 +145,13 @@ impl Rules {
         }
         hits
     }
+}
+
+/// The last line that speaks of an error in general words: where no rule knows it, it still tells one failure from another.
+pub(super) fn last_words(log: &str) -> Option<String> {
+    let log = clean(end(log, READ));
+    let speaks = |line: &&str| WORDS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)));
+    log.lines().rev().find(speaks).map(|line| shown(line.trim()))
 }
 
 fn shown(line: &str) -> String {

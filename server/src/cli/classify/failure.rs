@@ -39,6 +39,9 @@ impl Failure {
     /// Reads one line of JSON. Bytes that are no UTF-8 are replaced.
     pub(super) fn parse(line: &[u8]) -> Result<Self, String> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+        if line.trim_ascii_start().first() != Some(&b'{') {
+            return Err("is no recorded failure: it must be an object, {...}".to_owned());
+        }
         let text = String::from_utf8_lossy(line);
         serde_json::from_str(&text).map_err(|error| format!("is no recorded failure: {error}"))
     }
@@ -74,6 +77,7 @@ impl Failure {
             pod_reason: told(self.pod_reason.as_ref()),
             time_limit: self.timeout_s.filter(|_| !log_only).map(seconds),
             log_tail: self.log_tail.0,
+            growth: None,
         }
     }
 

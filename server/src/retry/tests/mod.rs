@@ -1,5 +1,11 @@
 //! Evidence in, cause and verdict out: the traps that simple rules fall into.
 
+mod again;
+mod budget;
+mod defects;
+mod extend;
+mod strange;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -7,8 +13,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     domain::{
-        Action, AttemptId, Bytes, Cause, Cores, CpuMicros, Evidence, EvidenceSource, Exit, History, Key,
-        Millis, OomOrigin, Outcome, Resources, Summary, Verdict, test_summary,
+        Action, AttemptId, Bytes, Cause, Cores, CpuMicros, Evidence, EvidenceSource, Exit, Growth, History,
+        Key, Millis, OomOrigin, Outcome, Resources, Summary, Verdict, test_summary,
     },
     predict::Settings,
 };
@@ -48,11 +54,17 @@ fn evidence(measured: Option<Summary>, exit: Exit, log: &str) -> Evidence {
         container_reason: String::new(),
         pod_reason: String::new(),
         time_limit: None,
+        growth: None,
     }
 }
 
+fn judge_with(evidence: &Evidence, history: &History, settings: &Settings) -> Verdict {
+    let (rules, seen, policy) = (Rules::built_in(), Seen::new(10), Policy::default());
+    judge(evidence, &Known { rules: &rules, history, seen: &seen, settings, policy: &policy })
+}
+
 fn judged(evidence: &Evidence) -> Verdict {
-    judge(evidence, &Rules::built_in(), &History::new(10), &Settings::default(), &Policy::default())
+    judge_with(evidence, &History::new(10), &Settings::default())
 }
 
 fn code(code: i32, log: &str) -> Evidence {
@@ -165,7 +177,7 @@ fn the_next_memory_is_a_real_step_above_what_was_measured_and_nothing_else_grows
             history.learn(Arc::new(test_summary(&id.to_string(), "zlib", "1", need)));
         }
         let evidence = evidence(Some(failed(Some(1))), Exit::Code(2), "");
-        judge(&evidence, &Rules::built_in(), &history, &Settings::default(), &Policy::default())
+        judge_with(&evidence, &history, &Settings::default())
     };
     for need in [0, 250] {
         let (verdict, next) = (after(need), after(need).next.unwrap());
@@ -183,7 +195,7 @@ fn in_the_largest_place_the_build_gets_fewer_jobs() {
     let at = |jobs| {
         let mut evidence = evidence(Some(failed(Some(1))), Exit::Code(2), "");
         evidence.key.hints.build_jobs = Some(jobs);
-        judge(&evidence, &Rules::built_in(), &History::new(1), &settings, &Policy::default())
+        judge_with(&evidence, &History::new(1), &settings)
     };
     let next = at(8).next.unwrap();
     assert_eq!(
@@ -205,7 +217,7 @@ fn a_preempted_attempt_keeps_its_size_and_its_budget() {
     let again = Summary { number: 4, retries: Some(first), ..failed(Some(0)) };
     let preempted =
         Evidence { number: 4, pod_reason: "Preempting".into(), ..evidence(Some(again), Exit::Code(143), "") };
-    let verdict = judge(&preempted, &Rules::built_in(), &history, &Settings::default(), &Policy::default());
+    let verdict = judge_with(&preempted, &history, &Settings::default());
     let next = verdict.next.unwrap();
     assert_eq!((verdict.action, verdict.attempts_left), (Action::AsIs, 1));
     assert_eq!((next.memory_limit.value, next.memory_request.value), (280 * MIB, 200 * MIB));
@@ -347,7 +359,7 @@ fn attempts_that_a_machine_without_memory_ended_leave_the_budget_alone() {
     let third = |number| {
         let again = Summary { number, retries: Some(first.clone()), ..killed_by(OomOrigin::OwnLimit) };
         let asked = Evidence { number, ..evidence(Some(again), Exit::Code(2), "") };
-        judge(&asked, &Rules::built_in(), &history, &Settings::default(), &Policy::default())
+        judge_with(&asked, &history, &Settings::default())
     };
     assert_eq!((third(3).action, third(3).attempts_left), (Action::Bigger, 1), "two of three are spent");
     assert_eq!(third(4).action, Action::No);
