@@ -20,6 +20,7 @@ use crate::{
     grpc::{self, Calls},
     http,
     ingest::{self, Ingest, Worker},
+    judging::Judging,
     learned::Learned,
     metrics::Metrics,
     store::{Mode, Store, StoreSettings},
@@ -45,6 +46,7 @@ pub struct App {
     metrics: Arc<Metrics>,
     ingest: Ingest,
     worker: Worker,
+    judging: Judging,
 }
 
 impl App {
@@ -64,18 +66,19 @@ impl App {
         let store = opened.context("data_dir: opening the store ended badly")?.context("data_dir")?;
         let learned = Learned::new(History::new(config.history_attempts));
         let metrics = Arc::new(Metrics::new());
+        let judging = Judging::open(config.rules_dir.clone(), config.retry.clone()).context("rules_dir")?;
         let (ingest, mut worker) = Ingest::new(ingest::Parts {
             store: store.clone(),
             learned: learned.clone(),
             metrics: Arc::clone(&metrics),
             clock: Clock,
             predict: Arc::new(config.predict.clone()),
-            retry: config.retry.clone(),
+            judging: judging.clone(),
             open_attempts: config.open_attempts,
             abandon_after: config.abandon_after,
         });
         worker.resume().await.context("data_dir: cannot read the history")?;
-        Ok(Self { config, grpc, http, store, learned, metrics, ingest, worker })
+        Ok(Self { config, grpc, http, store, learned, metrics, ingest, worker, judging })
     }
 
     /// The addresses that are really bound (port 0 becomes a number): gRPC, HTTP.
@@ -125,7 +128,7 @@ struct Running {
 
 impl Running {
     fn start(app: App) -> Self {
-        let App { config, grpc, http, store, learned, metrics, ingest, worker } = app;
+        let App { config, grpc, http, store, learned, metrics, ingest, worker, judging } = app;
         let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
         let health = HealthReporter::new();
@@ -151,6 +154,8 @@ impl Running {
         });
         let health_service = HealthService::from_health_reporter(health.clone());
         let watch = watch_store(store.clone(), metrics, health.clone(), telling.clone());
+        let rules = judging.watch(telling.clone());
+        let watch = async { tokio::try_join!(watch, rules).map(|_both| ()) };
         Self {
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
             http: Long::new("HTTP listener", tasks.spawn(http::serve(http, http_parts))),

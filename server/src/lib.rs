@@ -11,6 +11,7 @@
 //! | `grpc`, `http` | convert, call, convert |
 //! | `ingest` | the only writer: open attempts, acknowledgements, seals, verdicts |
 //! | `learned` | the history, shared |
+//! | `judging` | rules and failures seen before, shared |
 //! | [`predict`] | sizes for the next attempt, with their reasons |
 //! | [`retry`] | causes and verdicts |
 //! | `import` | recorded history from files |
@@ -28,6 +29,7 @@ mod grpc;
 mod http;
 mod import;
 mod ingest;
+mod judging;
 mod learned;
 mod metrics;
 pub mod predict;

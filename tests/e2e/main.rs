@@ -17,3 +17,4 @@ mod kept;
 mod output;
 mod settings;
 mod stop;
+mod verdict;

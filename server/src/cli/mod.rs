@@ -1,5 +1,6 @@
 //! The command line of the server program: without a command it serves; with one it does that and ends.
 
+mod classify;
 mod import;
 mod progress;
 mod replay;
@@ -33,6 +34,8 @@ pub enum Command {
     Replay(replay::Replay),
     /// Adds recorded history to the data directory of a stopped server.
     Import(import::Import),
+    /// Judges recorded failures, and needs no server for it.
+    Classify(classify::Classify),
 }
 
 impl Command {
@@ -41,6 +44,7 @@ impl Command {
         let done = match self {
             Self::Replay(replay) => replay.run(config),
             Self::Import(import) => import.run(config),
+            Self::Classify(classify) => classify.run(config),
         };
         match done {
             Ok(()) => ExitCode::SUCCESS,

@@ -45,6 +45,8 @@ pub struct Config {
     pub predict: predict::Settings,
     /// What a failure is worth.
     pub retry: retry::Policy,
+    /// Directory with rules of the operator, beside those of the program.
+    pub rules_dir: Option<PathBuf>,
 }
 
 /// How log lines look.
@@ -76,6 +78,7 @@ impl Default for Config {
             drain_timeout: Duration::from_secs(20),
             predict: predict::Settings::default(),
             retry: retry::Policy::default(),
+            rules_dir: None,
         }
     }
 }

@@ -68,6 +68,12 @@ pub struct Args {
     /// Attempts of one job, the first included, that verdicts allow [default: 3].
     #[arg(long, value_name = "N")]
     max_attempts: Option<String>,
+    /// Directory with more rules for lines of logs (*.toml, or Spack's taxonomy as *.yaml); changes are taken over.
+    #[arg(long, value_name = "DIR")]
+    rules_dir: Option<String>,
+    /// File with other terms of retries for some projects, stacks or causes ([[terms]] tables).
+    #[arg(long, value_name = "FILE")]
+    retry_policy: Option<String>,
 }
 
 /// One value with its place.
@@ -147,7 +153,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 }
 
 impl Args {
-    fn values(&self) -> [(&'static str, &Option<String>); 16] {
+    fn values(&self) -> [(&'static str, &Option<String>); 18] {
         [
             ("data_dir", &self.data_dir),
             ("grpc_listen", &self.grpc_listen),
@@ -165,6 +171,8 @@ impl Args {
             ("failure_price", &self.failure_price),
             ("max_failures", &self.max_failures),
             ("max_attempts", &self.max_attempts),
+            ("rules_dir", &self.rules_dir),
+            ("retry_policy", &self.retry_policy),
         ]
     }
 }

@@ -56,11 +56,32 @@ pub(super) const SETTINGS: &[Setting] = &[
         |price: &Option<f64>| price.map(|price| price.to_string()).unwrap_or_default()
     ),
     setting!("max_failures", predict.failure_ceiling, parse::share, ToString::to_string),
+    setting!("rules_dir", rules_dir, |t| directory(t).map(Some), |dir: &Option<PathBuf>| {
+        dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default()
+    }),
+    setting!("retry_policy", retry.terms, policy_file, |terms: &Vec<crate::retry::Exception>| {
+        show_terms(terms)
+    }),
     setting!("max_attempts", retry.max_attempts, |t| parse::number(t, &(1..=20)), ToString::to_string),
 ];
 
 fn directory(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() { Err("is empty; name a directory".to_owned()) } else { Ok(PathBuf::from(text)) }
+}
+
+/// Exceptions in the form of a policy file: the path of one, or its text.
+fn policy_file(text: &str) -> Result<Vec<crate::retry::Exception>, String> {
+    if text.contains("[[") {
+        return crate::retry::Policy::parse_terms(text);
+    }
+    let read = std::fs::read_to_string(text).map_err(|error| format!("{text} cannot be read: {error}"))?;
+    crate::retry::Policy::parse_terms(&read).map_err(|error| format!("{text}: {error}"))
+}
+
+/// The text of a policy file, so that what is printed can be read back.
+fn show_terms(terms: &[crate::retry::Exception]) -> String {
+    let tables = terms.iter().filter_map(|terms| toml::to_string(terms).ok());
+    tables.map(|table| format!("[[terms]]\n{table}")).collect()
 }
 
 fn log_filter(text: &str) -> Result<String, String> {

@@ -60,6 +60,13 @@ id! {
     SessionId, plimsoll_proto::limits::SESSION_BYTES
 }
 
+impl AttemptId {
+    /// The id of an attempt that has none: in recorded failures nothing depends on it.
+    pub(crate) fn unnamed() -> Self {
+        Self("-".into())
+    }
+}
+
 /// One execution of a key, as its agent announced it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {

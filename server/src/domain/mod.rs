@@ -30,4 +30,6 @@ pub use sample::Sample;
 pub use starvation::Starvation;
 pub use summary::{Origin, Summary, Totals};
 pub use units::{Bytes, Cores, CpuMicros, Micros, Millis};
-pub use verdict::{Action, Evidence, EvidenceLine, EvidenceSource, Verdict};
+pub use verdict::{
+    Action, Cost, Evidence, EvidenceLine, EvidenceSource, Growth, Outlook, Signature, Verdict,
+};

@@ -56,13 +56,27 @@ pub enum Cause {
     DiskFull,
     /// Ended on purpose.
     Canceled,
+    /// A tool reached a limit of its own for memory, below that of the build.
+    ToolOom,
+    /// The storage of its pod was used up.
+    EphemeralStorage,
+    /// The node is gone or does not answer.
+    NodeLost,
+    /// The node threw it out because something was short on the node.
+    EvictedByNode,
+    /// It lost the race for something that others held: a lock, CPU time.
+    Contention,
+    /// The same failure went away on a retry before.
+    Flaky,
+    /// The CI system or the runner is set up in a way that cannot work.
+    Configuration,
     /// Nothing known explains it.
     Unknown,
 }
 
 impl Cause {
     /// All causes.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 16] = [
         Self::Oom,
         Self::Starved,
         Self::Timeout,
@@ -71,6 +85,13 @@ impl Cause {
         Self::Preempted,
         Self::DiskFull,
         Self::Canceled,
+        Self::ToolOom,
+        Self::EphemeralStorage,
+        Self::NodeLost,
+        Self::EvictedByNode,
+        Self::Contention,
+        Self::Flaky,
+        Self::Configuration,
         Self::Unknown,
     ];
 
@@ -85,6 +106,13 @@ impl Cause {
             Self::Preempted => "preempted",
             Self::DiskFull => "disk_full",
             Self::Canceled => "canceled",
+            Self::ToolOom => "tool_oom",
+            Self::EphemeralStorage => "ephemeral_storage",
+            Self::NodeLost => "node_lost",
+            Self::EvictedByNode => "evicted_by_node",
+            Self::Contention => "contention",
+            Self::Flaky => "flaky",
+            Self::Configuration => "configuration",
             Self::Unknown => "unknown",
         }
     }
@@ -92,5 +120,15 @@ impl Cause {
     /// The memory seen is less than what the build needs.
     pub fn is_memory(self) -> bool {
         matches!(self, Self::Oom | Self::Starved)
+    }
+
+    /// The place was taken away: the attempt was never really made.
+    pub fn is_taken_away(self) -> bool {
+        matches!(self, Self::Preempted | Self::NodeLost | Self::EvictedByNode)
+    }
+
+    /// It would fail again in the same way: nothing that a retry changes is in its way.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Deterministic | Self::Configuration | Self::ToolOom | Self::Canceled)
     }
 }

@@ -27,6 +27,28 @@ pub struct Evidence {
     pub container_reason: String,
     /// Kubernetes' reason for the end of the pod.
     pub pod_reason: String,
+    /// Time that it was given, if anybody said so.
+    pub time_limit: Option<Millis>,
+    /// How its need grew just before the end, if its samples are known.
+    pub growth: Option<Growth>,
+}
+
+/// How the need of an attempt grew just before its end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Growth {
+    /// Need in the last sample.
+    pub need: Bytes,
+    /// Bytes a second, 0 for a need that did not grow.
+    pub per_second: f64,
+}
+
+impl Growth {
+    /// From the need in two samples, the later one the last.
+    pub fn between(first: (Millis, Bytes), last: (Millis, Bytes)) -> Self {
+        let seconds = last.0.saturating_sub(first.0).as_f64() / 1000.0;
+        let grown = last.1.saturating_sub(first.1).as_f64();
+        Self { need: last.1, per_second: if seconds > 0.0 { grown / seconds } else { 0.0 } }
+    }
 }
 
 impl Evidence {
@@ -63,6 +85,57 @@ pub struct Verdict {
     pub attempts_left: u32,
     /// One sentence that sums the reasons up.
     pub reason: String,
+    /// What the failure is called, and what a retry of it would mean. Empty in records of earlier releases.
+    #[serde(default, skip_serializing_if = "Outlook::is_empty")]
+    pub outlook: Outlook,
+}
+
+/// What the failure is called, and what a retry of it would mean.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Outlook {
+    /// Equal for failures that are the same; `None` if no line of the log says what went wrong.
+    pub signature: Option<Signature>,
+    /// Other attempts that failed so at the same commit, or in the same job.
+    pub seen: u32,
+    /// Retries as they were of this failure of this key whose end is known, and those of them that passed.
+    pub retried: u32,
+    /// See `retried`.
+    pub passed: u32,
+    /// What the retry would cost; `None` without one.
+    pub cost: Option<Cost>,
+    /// How long to wait before it.
+    pub wait: Millis,
+    /// Memory time that waiting saves, GiB x h.
+    pub waiting_saves_gib_h: f64,
+    /// The next size is below what the failure asks for, because the pool has no more.
+    pub clamped: bool,
+    /// What would mend it, if a retry cannot.
+    pub mend: Option<String>,
+}
+
+impl Outlook {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The name of a failure.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Signature {
+    /// 16 hexadecimal digits.
+    pub id: String,
+    /// The line it stands for, without what changes from run to run.
+    pub line: String,
+}
+
+/// What an attempt holds while it runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Requested memory over time, GiB x h.
+    pub memory_gib_h: f64,
+    /// Requested CPU over time, cores x h.
+    pub cpu_core_h: f64,
 }
 
 /// What to do after a failed attempt.
@@ -81,6 +154,20 @@ pub enum Action {
     Longer,
     /// Try again in another place.
     Elsewhere,
+}
+
+impl Action {
+    /// The word for people, metrics and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::No => "no",
+            Self::AsIs => "as_is",
+            Self::Bigger => "bigger",
+            Self::FewerJobs => "fewer_jobs",
+            Self::Longer => "longer",
+            Self::Elsewhere => "elsewhere",
+        }
+    }
 }
 
 /// One observation, for or against the cause.

@@ -2,9 +2,12 @@
 
 use plimsoll_proto::v1 as pb;
 
-use crate::domain::{
-    Action, Basis, Cause, EvidenceLine, Exit, Key, OomOrigin, Outcome, Phase, Prediction, Quantity,
-    Resources, Rung, Sample, Source, Summary, UsedAttempt, Verdict,
+use crate::{
+    domain::{
+        Action, Basis, Cause, EvidenceLine, Exit, Key, OomOrigin, Outcome, Outlook, Phase, Prediction,
+        Quantity, Resources, Rung, Sample, Source, Summary, UsedAttempt, Verdict,
+    },
+    retry::Flaky,
 };
 
 pub(super) fn key(key: &Key) -> pb::Key {
@@ -68,6 +71,13 @@ pub(super) fn cause(cause: Cause) -> pb::Cause {
         Cause::Preempted => pb::Cause::Preempted,
         Cause::DiskFull => pb::Cause::DiskFull,
         Cause::Canceled => pb::Cause::Canceled,
+        Cause::ToolOom => pb::Cause::ToolOom,
+        Cause::EphemeralStorage => pb::Cause::EphemeralStorage,
+        Cause::NodeLost => pb::Cause::NodeLost,
+        Cause::EvictedByNode => pb::Cause::EvictedByNode,
+        Cause::Contention => pb::Cause::Contention,
+        Cause::Flaky => pb::Cause::Flaky,
+        Cause::Configuration => pb::Cause::Configuration,
         Cause::Unknown => pb::Cause::Unknown,
     }
 }
@@ -201,5 +211,35 @@ pub(super) fn verdict(verdict: Verdict) -> pb::Verdict {
         next: verdict.next.map(prediction),
         attempts_left: verdict.attempts_left,
         reason: verdict.reason,
+        outlook: Some(outlook(verdict.outlook)),
+    }
+}
+
+pub(super) fn flaky(flaky: Flaky) -> pb::Flaky {
+    pb::Flaky {
+        key: flaky.key,
+        signature: flaky.signature.id,
+        signature_line: flaky.signature.line,
+        retried: flaky.helped.tried,
+        passed: flaky.helped.passed,
+    }
+}
+
+fn outlook(outlook: Outlook) -> pb::Outlook {
+    let (signature, signature_line) =
+        outlook.signature.map(|signature| (signature.id, signature.line)).unwrap_or_default();
+    let cost = outlook.cost.unwrap_or_default();
+    pb::Outlook {
+        signature,
+        signature_line,
+        seen: outlook.seen,
+        retried: outlook.retried,
+        passed: outlook.passed,
+        cost_memory_gib_hours: cost.memory_gib_h,
+        cost_cpu_core_hours: cost.cpu_core_h,
+        wait_ms: outlook.wait.0,
+        waiting_saves_gib_hours: outlook.waiting_saves_gib_h,
+        clamped: outlook.clamped,
+        mend: outlook.mend.unwrap_or_default(),
     }
 }

@@ -27,6 +27,9 @@ use crate::{
     stats::{self, Filter, GroupBy, StatsTotals},
 };
 
+/// Flaky failures in an answer.
+const FLAKY: usize = 100;
+
 /// Bytes of a page's attempts; what is left of an answer is for the token and the tags.
 const PAGE_BYTES: usize = limits::ANSWER_BYTES - 64 * 1024;
 
@@ -77,6 +80,7 @@ impl Stats for StatsService {
             totals: Some(totals(&report.totals)),
             groups: report.groups.into_iter().map(group).collect(),
             steps: report.steps.into_iter().map(step).collect(),
+            flaky: self.ingest.flaky(FLAKY).into_iter().map(reply::flaky).collect(),
         }))
     }
 

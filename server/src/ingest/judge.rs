@@ -1,14 +1,20 @@
 //! ShouldRetry: join what the caller saw with what was measured, judge, put the verdict on disk, answer. The same question
 //! gets the stored answer.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
 use super::{Ingest, Refusal};
 use crate::{
-    domain::{AttemptId, Evidence, Exit, Fault, Key, Summary, Verdict},
+    domain::{AttemptId, Bytes, Cause, Evidence, Exit, Fault, Growth, Key, Millis, Summary, Verdict},
     metrics::Kind,
-    retry, store,
+    retry::Flaky,
+    store,
 };
+
+/// The end of an attempt over which its growth is measured: a few samples at the default interval.
+const GROWING: Millis = Millis(10_000);
+/// Most samples of it that are held.
+const SAMPLES: usize = 1024;
 
 /// What a caller says of an ended attempt. Empty and `None` mean that nothing is said.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +68,8 @@ impl Question {
             failure_reason: self.failure_reason,
             container_reason: self.container_reason,
             pod_reason: self.pod_reason,
+            time_limit: None,
+            growth: None,
         }
     }
 }
@@ -82,6 +90,11 @@ fn words_of(key: &Key) -> Vec<Cow<'_, str>> {
     words
 }
 
+/// Both are known, and differ.
+fn is_of_another(asked: &str, measured: &str) -> bool {
+    !asked.is_empty() && !measured.is_empty() && asked != measured
+}
+
 impl Ingest {
     /// The verdict on an ended attempt, on disk before it is returned.
     pub(crate) async fn judge(&self, question: Question) -> Result<Verdict, Refusal> {
@@ -91,20 +104,51 @@ impl Ingest {
             return Ok(verdict);
         }
         let measured = self.measured(&question).await?;
-        let evidence = question.with(measured);
+        let growth = self.growth(measured.as_deref()).await?;
+        let evidence = Evidence { growth, ..question.with(measured) };
         let verdict = self
             .parts
             .learned
-            .read(|history| retry::judge(&evidence, history, &self.parts.predict, &self.parts.retry));
+            .read(|history| self.parts.judging.judge(&evidence, history, &self.parts.predict));
         let verdict = self.record(fingerprint, verdict).await?;
+        self.parts.judging.learn(&evidence.key, &verdict);
         self.parts.metrics.verdicts.get_or_create(&Kind::of(verdict.cause.as_str())).inc();
         Ok(verdict)
+    }
+
+    /// Failures with retries whose end is known, most retries first.
+    pub(crate) fn flaky(&self, most: usize) -> Vec<Flaky> {
+        self.parts.learned.read(|history| self.parts.judging.flaky(history, most))
+    }
+
+    /// How the need grew before memory ended it; for other causes nobody asks.
+    async fn growth(&self, measured: Option<&Summary>) -> Result<Option<Growth>, Refusal> {
+        let Some(summary) = measured.filter(|summary| summary.cause.is_some_and(Cause::is_memory)) else {
+            return Ok(None);
+        };
+        let mut end: VecDeque<(Millis, Bytes)> = VecDeque::new();
+        let read = self.series(&summary.attempt, |sample| {
+            end.push_back((sample.elapsed, sample.need_peak()));
+            let since = sample.elapsed.saturating_sub(GROWING);
+            while end.len() > SAMPLES || end.front().is_some_and(|first| first.0 < since) {
+                end.pop_front();
+            }
+        });
+        read.await.map_err(|error| Refusal::Unreadable(error.to_string()))?;
+        Ok(end.front().zip(end.back()).map(|(first, last)| Growth::between(*first, *last)))
     }
 
     async fn measured(&self, question: &Question) -> Result<Option<Arc<Summary>>, Refusal> {
         match self.find(&question.attempt).await? {
             Some((_, true)) if !question.says_how_it_ended() => {
                 Err(Refusal::Running(question.attempt.clone()))
+            }
+            Some((summary, _)) if is_of_another(&question.key.project, &summary.key.project) => {
+                let description = format!(
+                    "is {:?}, but {} belongs to another project; ask for an attempt of your own",
+                    question.key.project, question.attempt
+                );
+                Err(Fault::new("key.project", description).into())
             }
             Some((summary, _)) => Ok(Some(summary)),
             None if question.says_how_it_ended() => Ok(None),

@@ -27,9 +27,10 @@ pub(crate) use worker::Worker;
 use crate::{
     clock::Clock,
     domain::{Attempt, AttemptId, Sample, Summary, Totals, Verdict},
+    judging::Judging,
     learned::Learned,
     metrics::{Kind, Metrics},
-    predict, retry,
+    predict,
     store::{self, Store, StoreError},
 };
 
@@ -47,7 +48,7 @@ pub(crate) struct Parts {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Clock,
     pub(crate) predict: Arc<predict::Settings>,
-    pub(crate) retry: retry::Policy,
+    pub(crate) judging: Judging,
     /// Attempts that may be open at once.
     pub(crate) open_attempts: usize,
     /// Silence after which an attempt is closed as lost.

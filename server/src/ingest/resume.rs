@@ -51,6 +51,14 @@ impl Worker {
             let known = self.parts.learned.learn(summary);
             self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
         }
+        let (learned, judging) = (self.parts.learned.clone(), self.parts.judging.clone());
+        let failures = store::load_verdicts(&self.parts.store, |verdict| {
+            // a verdict on an attempt that is remembered no longer has nothing to say about the next one
+            if let Some(summary) = learned.get(&verdict.attempt) {
+                judging.learn(&summary.key, &verdict);
+            }
+        });
+        failures.await?;
         let swept = store::sweep(&self.parts.store).await;
         if let Err(error) = swept {
             tracing::warn!(%error, "could not remove what a crash left behind; it is harmless and tried again");

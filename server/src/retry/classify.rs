@@ -5,7 +5,10 @@
 //! A clue that is `weak` (a signal that many things send, a line that only says "failed") decides if no other does.
 //! What agrees with the decision and what argues against it is listed with it.
 
-use super::{clues, rules};
+use super::{
+    clues, reasons,
+    rules::{self, Rules},
+};
 use crate::domain::{Cause, Evidence, EvidenceLine, EvidenceSource, Exit, Outcome, Summary};
 
 /// Why an attempt failed, and what says so.
@@ -19,6 +22,18 @@ pub struct Finding {
     pub decided_by: Option<EvidenceSource>,
     /// What was seen, strongest first.
     pub lines: Vec<EvidenceLine>,
+    /// What would mend it, if the clue that decided says so.
+    pub mend: Option<String>,
+    /// The line of the log that names the failure where no rule knows it.
+    pub last_words: Option<String>,
+}
+
+impl Finding {
+    /// Something better than the log names the cause.
+    pub(super) fn is_proven(&self) -> bool {
+        self.cause != Some(Cause::Unknown)
+            && self.decided_by.is_some_and(|source| source != EvidenceSource::Log)
+    }
 }
 
 /// One observation.
@@ -31,6 +46,7 @@ pub(super) struct Clue {
     pub(super) weak: bool,
     pub(super) against: Option<Cause>,
     pub(super) text: String,
+    pub(super) mend: Option<String>,
 }
 
 /// What one more clue that agrees adds, and one that does not takes away.
@@ -38,28 +54,53 @@ const EACH_CLUE: f64 = 0.05;
 /// Confidence when nothing names a cause.
 const NOTHING: f64 = 0.2;
 
-/// Why the attempt failed.
-pub fn classify(evidence: &Evidence) -> Finding {
+/// Why the attempt failed, with `rules` for its log.
+pub fn classify(evidence: &Evidence, rules: &Rules) -> Finding {
     let measured = evidence.measured.as_deref();
     let exit = evidence.exit.or_else(|| measured.and_then(|summary| summary.exit));
+    let hits = rules.read(&evidence.log_tail);
+    let told = [
+        reasons::container(&evidence.container_reason),
+        reasons::pod(&evidence.pod_reason),
+        reasons::ci(&evidence.failure_reason, &hits),
+    ];
     if succeeded(exit, measured) {
-        return not_failed(measured);
+        return after_success(measured, told);
     }
-    let hits = rules::read(&evidence.log_tail);
-    let kills = measured.and_then(|summary| summary.oom_kill);
-    let places = clues::container(&evidence.container_reason).into_iter();
+    let [container, pod, ci] = told;
     let (deadlines, places): (Vec<Clue>, Vec<Clue>) =
-        places.chain(clues::pod(&evidence.pod_reason)).partition(|clue| clue.cause == Some(Cause::Timeout));
+        container.into_iter().chain(pod).partition(|clue| clue.cause == Some(Cause::Timeout));
     let mut found = Vec::new();
-    if let Some(summary) = measured {
-        found.extend(clues::kernel(summary));
-    }
+    found.extend(measured.and_then(clues::kernel));
     found.extend(places);
     found.extend(measured.and_then(clues::starved));
+    found.extend(clues::time_was_over(evidence, exit));
+    found.extend(measured.and_then(|summary| clues::killed_at_limit(summary, exit)));
     found.extend(deadlines);
-    found.extend(exit.and_then(|exit| clues::exit(exit, kills)));
-    found.extend(clues::ci(&evidence.failure_reason, &hits));
-    found.extend(clues::log(&hits, measured.and_then(clues::kills_at_limit)));
+    found.extend(exit.and_then(|exit| clues::exit(exit, measured.and_then(|summary| summary.oom_kill))));
+    found.extend(ci);
+    found.extend(clues::log(&hits, measured));
+    let last_words = if hits.is_empty() { rules::last_words(&evidence.log_tail) } else { None };
+    Finding { last_words, ..decide(&found) }
+}
+
+/// The command succeeded. The job around it can have failed all the same, if the cluster or the CI system names a cause.
+fn after_success(measured: Option<&Summary>, told: [Option<Clue>; 3]) -> Finding {
+    let mut finding = not_failed(measured);
+    let told: Vec<Clue> = told.into_iter().flatten().collect();
+    // OOMKilled with exit code 0 happens when another process of the container was killed
+    let failed = told.iter().any(|clue| clue.cause.is_some() && clue.cause != Some(Cause::Oom));
+    if !failed {
+        let line = |clue: Clue| EvidenceLine { source: clue.source, text: clue.text, supports: false };
+        finding.lines.extend(told.into_iter().map(line));
+        return finding;
+    }
+    let mut found = told;
+    found.push(Clue {
+        cause: None,
+        weak: true,
+        ..clues::clue(EvidenceSource::Exit, Cause::Unknown, 0.0, "exit code 0: the command succeeded")
+    });
     decide(&found)
 }
 
@@ -101,6 +142,8 @@ fn not_failed(measured: Option<&Summary>) -> Finding {
         confidence: 1.0,
         decided_by: Some(EvidenceSource::Exit),
         lines: lines.into_iter().collect(),
+        mend: None,
+        last_words: None,
     }
 }
 
@@ -133,5 +176,7 @@ fn decide(found: &[Clue]) -> Finding {
         confidence: confidence.clamp(0.05, most),
         decided_by: winner.as_ref().map(|clue| clue.source),
         lines: lines.collect(),
+        mend: winner.and_then(|clue| clue.mend),
+        last_words: None,
     }
 }

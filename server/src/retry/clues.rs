@@ -5,7 +5,7 @@ use super::{
     classify::Clue,
     rules::{Hit, Sign},
 };
-use crate::domain::{Cause, EvidenceSource as Source, Exit, Millis, OomOrigin, Summary};
+use crate::domain::{Cause, Evidence, EvidenceSource as Source, Exit, Millis, OomOrigin, Summary};
 
 /// Charges that failed without reclaim, a second, above which a build starves: between 110/s (healthy at its limit) and
 /// 88,000/s (the least of the starved ones), the middle on a logarithmic scale.
@@ -23,11 +23,11 @@ const STARVED_SHARE: f64 = 0.2;
 /// their limit for seconds.
 const STARVED_AT_END: Millis = Millis(60_000);
 
-fn clue(source: Source, cause: Cause, confidence: f64, text: impl Into<String>) -> Clue {
-    Clue { source, cause: Some(cause), confidence, weak: false, against: None, text: text.into() }
+pub(super) fn clue(source: Source, cause: Cause, confidence: f64, text: impl Into<String>) -> Clue {
+    Clue { source, cause: Some(cause), confidence, weak: false, against: None, text: text.into(), mend: None }
 }
 
-fn weak(clue: Clue) -> Clue {
+pub(super) fn weak(clue: Clue) -> Clue {
     Clue { weak: true, ..clue }
 }
 
@@ -58,61 +58,8 @@ pub(super) fn kernel(summary: &Summary) -> Option<Clue> {
 }
 
 /// Kills at a limit, where they are known: a machine without memory says nothing about what the build needs.
-pub(super) fn kills_at_limit(summary: &Summary) -> Option<u64> {
+fn kills_at_limit(summary: &Summary) -> Option<u64> {
     if summary.was_killed_by_host() { Some(0) } else { summary.oom_kill }
-}
-
-/// The container's reason.
-pub(super) fn container(reason: &str) -> Option<Clue> {
-    let found = |cause, confidence| {
-        Some(clue(Source::Container, cause, confidence, format!("container reason {reason}")))
-    };
-    match reason {
-        "OOMKilled" => found(Cause::Oom, 0.95),
-        "ErrImagePull" | "ImagePullBackOff" | "ErrImageNeverPull" | "RegistryUnavailable" => {
-            found(Cause::Infra, 0.9)
-        }
-        "ContainerStatusUnknown" | "CreateContainerError" | "RunContainerError" | "StartError" => {
-            found(Cause::Infra, 0.7)
-        }
-        "InvalidImageName" | "CreateContainerConfigError" | "ContainerCannotRun" => {
-            found(Cause::Deterministic, 0.8)
-        }
-        "DeadlineExceeded" => found(Cause::Timeout, 0.9),
-        _ => None,
-    }
-}
-
-/// The pod's reason.
-pub(super) fn pod(reason: &str) -> Option<Clue> {
-    let found =
-        |cause, confidence| Some(clue(Source::Pod, cause, confidence, format!("pod reason {reason}")));
-    match reason {
-        "OOMKilled" => found(Cause::Oom, 0.9),
-        "DeadlineExceeded" => found(Cause::Timeout, 0.9),
-        "Preempting"
-        | "Preempted"
-        | "NodeShutdown"
-        | "Shutdown"
-        | "Terminated"
-        | "NodeLost"
-        | "NodeFailures"
-        | "PreemptionByScheduler"
-        | "PreemptionByKubeScheduler"
-        | "DeletionByTaintManager"
-        | "EvictionByEvictionAPI"
-        | "DeletionByPodGC"
-        | "TerminationByKubelet" => found(Cause::Preempted, 0.95),
-        // the reason does not say what was short on the node
-        "Evicted" => found(Cause::Preempted, 0.8),
-        "PodDeleted"
-        | "UnexpectedAdmissionError"
-        | "NodeAffinity"
-        | "OutOfcpu"
-        | "OutOfmemory"
-        | "OutOfpods" => found(Cause::Infra, 0.8),
-        _ => None,
-    }
 }
 
 /// It ran at its limit and reclaimed instead of building.
@@ -155,17 +102,45 @@ fn starved_by_rate(summary: &Summary) -> Option<Clue> {
     Some(clue(Source::Measured, Cause::Starved, confidence, text))
 }
 
+/// It was ended from outside, by a signal that it cannot survive or by `timeout`, after all the time that it was given.
+pub(super) fn time_was_over(evidence: &Evidence, exit: Option<Exit>) -> Option<Clue> {
+    let (limit, measured) = (evidence.time_limit?, evidence.measured.as_deref()?);
+    let ended_from_outside = matches!(exit.map(signal_of), None | Some((Some(124), _) | (_, Some(9 | 15))));
+    if limit.0 == 0 || measured.wall < limit || !ended_from_outside {
+        return None;
+    }
+    let text = format!("ran for {} of the {limit} that it was given", measured.wall);
+    Some(clue(Source::Measured, Cause::Timeout, 0.9, text))
+}
+
+/// Killed from outside while the page cache and the need together filled its limit, and the kernel killed nothing: with
+/// counters of failed charges this would be known; without them it is the likelier of two explanations, and no more.
+pub(super) fn killed_at_limit(summary: &Summary, exit: Option<Exit>) -> Option<Clue> {
+    let limit = summary.resources.memory_limit?;
+    let counted = summary.starved.is_some() || summary.reclaim_failures.is_some();
+    let killed = matches!(exit.map(signal_of), Some((_, Some(9))));
+    if counted || !killed || summary.oom_kill != Some(0) || summary.memory_peak < limit {
+        return None;
+    }
+    let text = format!("killed from outside with its limit of {limit} full, and the kernel killed nothing");
+    Some(weak(clue(Source::Measured, Cause::Starved, 0.6, text)))
+}
+
+/// Code, or signal: shells report a signal as 128 + signal.
+fn signal_of(exit: Exit) -> (Option<i32>, Option<i32>) {
+    match exit {
+        Exit::Signal(signal) => (None, Some(signal)),
+        Exit::Code(code @ 129..=165) => (None, Some(code - 128)),
+        Exit::Code(code) => (Some(code), None),
+    }
+}
+
 /// Exit code or signal. `kills` is the kernel's count, where it is known.
 pub(super) fn exit(exit: Exit, kills: Option<u64>) -> Option<Clue> {
     let found = |cause, confidence, means: &str| {
         Some(clue(Source::Exit, cause, confidence, format!("{exit}: {means}")))
     };
-    let (code, signal) = match exit {
-        Exit::Signal(signal) => (None, Some(signal)),
-        // shells report a signal as 128 + signal
-        Exit::Code(code @ 129..=165) => (None, Some(code - 128)),
-        Exit::Code(code) => (Some(code), None),
-    };
+    let (code, signal) = signal_of(exit);
     match (code, signal) {
         (Some(124), _) => found(Cause::Timeout, 0.8, "the time was over"),
         (Some(126 | 127), _) => found(Cause::Deterministic, 0.8, "a command is missing or cannot be run"),
@@ -175,57 +150,19 @@ pub(super) fn exit(exit: Exit, kills: Option<u64>) -> Option<Clue> {
         (_, Some(9)) => {
             found(Cause::Infra, 0.4, "killed, by whom is not known; alone no proof of memory").map(weak)
         }
-        (_, Some(15)) => found(Cause::Canceled, 0.5, "asked to end").map(weak),
+        // whoever cancels a job says so; a node that goes away often cannot
+        (_, Some(15)) => {
+            found(Cause::Infra, 0.4, "asked to end from outside, by whom is not known").map(weak)
+        }
         (_, Some(2)) => found(Cause::Canceled, 0.8, "interrupted"),
         (_, Some(4 | 6 | 8 | 11)) => found(Cause::Deterministic, 0.5, "the program crashed").map(weak),
         _ => None,
     }
 }
 
-/// The CI system's failure reason; numbers and names after GitLab's `commit_status.rb`.
-pub(super) fn ci(reason: &str, hits: &[Hit<'_>]) -> Option<Clue> {
-    let found =
-        |cause, confidence| Some(clue(Source::Ci, cause, confidence, format!("failure reason {reason}")));
-    let oom_killed = hits.iter().any(|hit| hit.rule.id == "runner-oomkilled");
-    match reason {
-        // the runner writes this line; a build that imitates it ends as script_failure
-        "runner_system_failure" if oom_killed => found(Cause::Oom, 0.7),
-        // many things: what else is known decides
-        "runner_system_failure" | "runner_external_dependency_failure" => found(Cause::Infra, 0.6).map(weak),
-        "job_execution_timeout" => found(Cause::Timeout, 0.9),
-        "api_failure"
-        | "stuck_or_timeout_failure"
-        | "scheduler_failure"
-        | "data_integrity_failure"
-        | "runner_provisioning_timeout"
-        | "image_pull_failure"
-        | "runner_interrupted" => found(Cause::Infra, 0.8),
-        "job_canceled" | "canceled" => found(Cause::Canceled, 0.95),
-        "runner_configuration_error"
-        | "missing_dependency_failure"
-        | "stale_schedule"
-        | "archived_failure"
-        | "unmet_prerequisites"
-        | "forward_deployment_failure"
-        | "user_blocked"
-        | "project_deleted"
-        | "ci_quota_exceeded"
-        | "pipeline_loop_detected"
-        | "no_matching_runner"
-        | "trace_size_exceeded"
-        | "builds_disabled"
-        | "environment_creation_failure"
-        | "deployment_rejected"
-        | "failed_outdated_deployment_job"
-        | "protected_environment_failure"
-        | "secrets_provider_not_found" => found(Cause::Deterministic, 0.8),
-        _ => None,
-    }
-}
-
 /// What the log says; the line nearest to its end first, among lines that say as much.
-pub(super) fn log(hits: &[Hit<'_>], kills: Option<u64>) -> Vec<Clue> {
-    let mut clues: Vec<(u8, Clue)> = hits.iter().map(|hit| (rank(hit), line(hit, kills))).collect();
+pub(super) fn log(hits: &[Hit<'_>], measured: Option<&Summary>) -> Vec<Clue> {
+    let mut clues: Vec<(u8, Clue)> = hits.iter().map(|hit| (rank(hit), line(hit, measured))).collect();
     clues.sort_by_key(|(rank, _)| *rank);
     clues.into_iter().map(|(_, clue)| clue).collect()
 }
@@ -235,20 +172,31 @@ fn rank(hit: &Hit<'_>) -> u8 {
     match (hit.rule.cause, hit.rule.weak) {
         (_, true) => 3,
         _ if hit.rule.place => 0,
-        (Cause::Oom, _) => 1,
+        (Cause::Oom | Cause::ToolOom, _) => 1,
         _ => 2,
     }
 }
 
-fn line(hit: &Hit<'_>, kills: Option<u64>) -> Clue {
+/// The need never came near a limit that is known.
+fn is_far_below_limit(summary: &Summary) -> bool {
+    let limit = summary.resources.memory_limit;
+    limit.is_some_and(|limit| summary.need_peak.as_f64() < NEAR * limit.as_f64())
+}
+
+fn line(hit: &Hit<'_>, measured: Option<&Summary>) -> Clue {
+    let kills = measured.and_then(kills_at_limit);
     let text = format!("{}: {}", hit.rule.id, hit.line);
     let (cause, confidence): (Cause, f64) = match (hit.rule.sign, hit.rule.cause) {
         // a process was killed, and the kernel says that it was not for memory
         (Some(Sign::Kill), _) if kills == Some(0) => (Cause::Infra, 0.6),
+        // memory was refused far below the limit of the build: by a limit that the tool has of its own
+        (Some(Sign::Alloc), _) if measured.is_some_and(|m| kills == Some(0) && is_far_below_limit(m)) => {
+            (Cause::ToolOom, 0.6)
+        }
         (Some(_), cause) => (cause, 0.4),
-        (None, Cause::Deterministic) => (Cause::Deterministic, 0.8),
+        (None, cause) if cause.is_final() => (cause, 0.8),
         (None, cause) => (cause, 0.7),
     };
     let clue = clue(Source::Log, cause, if hit.rule.weak { confidence.min(0.5) } else { confidence }, text);
-    Clue { weak: hit.rule.weak, ..clue }
+    Clue { weak: hit.rule.weak, mend: hit.rule.mend.clone(), ..clue }
 }

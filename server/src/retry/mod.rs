@@ -1,11 +1,12 @@
 //! Whether an ended attempt is worth another, as what, and why.
 //!
 //! ```text
-//! Evidence -> rules     what the end of the log says (data: rules.toml)
-//!          -> clues     what each kind of evidence says
-//!          -> classify  the cause, by the strongest clue
-//!          -> decide    the verdict, with the budget
-//!          -> next      the next size, from what was measured
+//! Evidence -> rules      what the end of the log says (data: rules.toml, files of the operator, Spack's taxonomy)
+//!          -> clues      what each kind of evidence says (reasons: the words of cluster and CI system)
+//!          -> classify   the cause, by the strongest clue
+//!          -> signature  what the failure is called; seen: what became of it before; lineage: what came before
+//!          -> wish       what the cause asks for; next: the size, from what was measured
+//!          -> decide     the verdict, within the budget of policy; outlook: cost and wait
 //! ```
 //!
 //! Pure: no I/O, no clock; the same evidence and history give the same verdict. Anybody can write a line into a log, so
@@ -14,12 +15,24 @@
 mod classify;
 mod clues;
 mod decide;
+mod extend;
+mod lineage;
 mod next;
+mod outlook;
+mod policy;
+mod reasons;
 mod rules;
+mod seen;
+mod signature;
+mod taxonomy;
 #[cfg(test)]
 mod tests;
+mod wish;
 
 pub use self::{
     classify::{Finding, cause_of, classify, is_censored},
-    decide::{Policy, judge},
+    decide::{Known, judge},
+    policy::{Exception, Policy, Terms},
+    rules::Rules,
+    seen::{Flaky, Helped, Seen},
 };

@@ -71,8 +71,9 @@ pub(super) fn grow_memory(
         measured.map(stopped_at).filter(|size| size.0 > 0).unwrap_or_else(|| memory_had(predicted, measured));
     let least = Bytes(stopped.0.saturating_add(policy.grow_least.0));
     let factor = if policy.grow_factor.is_finite() { policy.grow_factor.max(1.0) } else { 1.0 };
-    let grown = Bytes::from_f64(stopped.as_f64() * factor).max(least).ceil_mib();
     let known = predicted.confidence >= HISTORY_SAYS;
+    let forecast = if known { forecast(evidence, predicted, stopped) } else { Bytes(0) };
+    let grown = Bytes::from_f64(stopped.as_f64() * factor).max(least).max(forecast).ceil_mib();
     let had = measured.map(|summary| summary.resources).unwrap_or_default();
     for (quantity, predicted, had) in [
         (&mut next.memory_limit, &predicted.memory_limit, had.memory_limit),
@@ -95,6 +96,17 @@ pub(super) fn grow_memory(
         }
     }
     order(next);
+}
+
+/// Where the need would be if it went on growing as it did before the end, for as long as half of the attempts take. At most
+/// twice where it was stopped: nothing grows in a straight line for ever.
+fn forecast(evidence: &Evidence, predicted: &Prediction, stopped: Bytes) -> Bytes {
+    let (Some(growth), Some(measured)) = (evidence.growth, evidence.measured.as_deref()) else {
+        return Bytes(0);
+    };
+    let left = Millis(predicted.wall_p50.value).saturating_sub(measured.wall).as_f64() / 1000.0;
+    let most = Bytes(stopped.0.saturating_mul(2));
+    Bytes::from_f64(growth.need.as_f64() + growth.per_second * left).min(most)
 }
 
 /// More time for an attempt that used all of its own.

@@ -3,7 +3,10 @@
 //! Only the end of the log is read, line by line, without colours; a carriage return ends a line, so that a progress bar
 //! is many lines and not one.
 
-use std::{borrow::Cow, sync::LazyLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, LazyLock},
+};
 
 use regex::{
     Regex,
@@ -17,16 +20,18 @@ use crate::domain::Cause;
 const READ: usize = 64 << 10;
 /// Bytes of one line that are matched.
 const LINE: usize = 4 << 10;
+/// Most bytes that the compiled rules may take.
+const COMPILED: usize = 16 << 20;
 /// Bytes of a line that are shown.
 const SHOWN: usize = 200;
 
 /// One rule.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Rule {
     pub(super) id: String,
     pub(super) cause: Cause,
-    pattern: String,
+    pub(super) pattern: String,
     /// Says only that something failed.
     #[serde(default)]
     pub(super) weak: bool,
@@ -36,14 +41,15 @@ pub(super) struct Rule {
     /// For memory: what kind of candidate it is.
     #[serde(default)]
     pub(super) sign: Option<Sign>,
-    /// Lines that must match; read by the tests.
+    /// What would mend it, for people.
     #[serde(default)]
-    #[cfg_attr(not(test), expect(dead_code, reason = "examples are tests"))]
-    matches: Vec<String>,
-    /// Lines that must not match; read by the tests.
+    pub(super) mend: Option<String>,
+    /// Lines that must match.
     #[serde(default)]
-    #[cfg_attr(not(test), expect(dead_code, reason = "examples are tests"))]
-    spares: Vec<String>,
+    pub(super) matches: Vec<String>,
+    /// Lines that must not match.
+    #[serde(default)]
+    pub(super) spares: Vec<String>,
 }
 
 /// Kind of a sign of memory.
@@ -63,45 +69,89 @@ pub(super) struct Hit<'r> {
     pub(super) line: String,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Rules {
-    #[serde(default)]
-    rule: Vec<Rule>,
-    #[serde(skip)]
+/// Rules that are compiled together.
+#[derive(Debug, Default)]
+pub struct Rules {
+    rules: Vec<Rule>,
     set: RegexSet,
 }
 
+/// The form of a file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    rule: Vec<Rule>,
+}
+
 // the file is part of the program: a test reads it strictly, and a program never starts without it
-static RULES: LazyLock<Rules> =
-    LazyLock::new(|| Rules::parse(include_str!("rules.toml")).unwrap_or_default());
+static BUILT_IN: LazyLock<Arc<Rules>> = LazyLock::new(|| {
+    let rules = parse(include_str!("rules.toml")).unwrap_or_default();
+    Arc::new(Rules::compile(rules).unwrap_or_default())
+});
+static WORDS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?i-u:error|fatal|fail|abort|exception|panic|cannot|unable)").ok());
 static COLOURS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))").ok());
 
+/// The rules of a file.
+pub(super) fn parse(text: &str) -> Result<Vec<Rule>, String> {
+    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    Ok(file.rule)
+}
+
 impl Rules {
-    fn parse(text: &str) -> Result<Self, String> {
-        let mut rules: Self = toml::from_str(text).map_err(|e| e.to_string())?;
-        let patterns = rules.rule.iter().map(|rule| &rule.pattern);
+    /// The rules that are part of the program.
+    pub fn built_in() -> Arc<Self> {
+        Arc::clone(&BUILT_IN)
+    }
+
+    /// The rules that are part of the program and `more`; one with the id of another takes its place.
+    pub(super) fn with(more: Vec<Rule>) -> Result<Self, String> {
+        let mut rules = parse(include_str!("rules.toml"))?;
+        rules.retain(|rule| more.iter().all(|newer| newer.id != rule.id));
+        rules.extend(more);
+        Self::compile(rules)
+    }
+
+    fn compile(rules: Vec<Rule>) -> Result<Self, String> {
+        let patterns = rules.iter().map(|rule| &rule.pattern);
         // bytes: beside other letters a Unicode `\b` needs the slow engine, and a log may hold nothing else
-        rules.set = RegexSetBuilder::new(patterns).unicode(false).build().map_err(|e| e.to_string())?;
-        Ok(rules)
+        let set = RegexSetBuilder::new(patterns).unicode(false).size_limit(COMPILED).build();
+        Ok(Self { set: set.map_err(|error| error.to_string())?, rules })
+    }
+
+    /// How many rules there are.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Rules that match the end of `log`, with the last line of each; the one that matched last comes first.
+    pub(super) fn read(&self, log: &str) -> Vec<Hit<'_>> {
+        let mut hits: Vec<Hit<'_>> = Vec::new();
+        let mut seen = vec![false; self.rules.len()];
+        for line in clean(end(log, READ)).lines().rev().map(str::trim_end) {
+            let mut first = |at: &usize| seen.get_mut(*at).is_some_and(|seen| !std::mem::replace(seen, true));
+            let rules = matches(&self.set, line)
+                .into_iter()
+                .filter(|at| first(at))
+                .filter_map(|at| self.rules.get(at));
+            hits.extend(rules.map(|rule| Hit { rule, line: shown(line.trim()) }));
+        }
+        hits
     }
 }
 
-/// Rules that match the end of `log`, with the last line of each; the one that matched last comes first.
-pub(super) fn read(log: &str) -> Vec<Hit<'static>> {
-    let rules = &*RULES;
-    let mut hits: Vec<Hit<'static>> = Vec::new();
-    for line in clean(end(log, READ)).lines().rev().map(str::trim_end) {
-        for at in matches(&rules.set, line) {
-            let Some(rule) = rules.rule.get(at).filter(|rule| hits.iter().all(|hit| hit.rule.id != rule.id))
-            else {
-                continue;
-            };
-            hits.push(Hit { rule, line: shown(line.trim()) });
-        }
-    }
-    hits
+/// The last line that speaks of an error in general words: where no rule knows it, it still tells one failure from another.
+pub(super) fn last_words(log: &str) -> Option<String> {
+    let log = clean(end(log, READ));
+    let speaks = |line: &&str| WORDS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)));
+    log.lines().rev().find(speaks).map(|line| shown(line.trim()))
 }
 
 fn shown(line: &str) -> String {
@@ -140,12 +190,12 @@ mod tests {
 
     #[test]
     fn every_rule_matches_its_examples_and_spares_the_others() {
-        let rules = Rules::parse(include_str!("rules.toml")).unwrap();
-        assert!(rules.rule.len() >= 25);
-        let mut ids: Vec<&str> = rules.rule.iter().map(|rule| &*rule.id).collect();
+        let rules = parse(include_str!("rules.toml")).unwrap();
+        assert_eq!(Rules::built_in().len(), rules.len());
+        let mut ids: Vec<&str> = rules.iter().map(|rule| &*rule.id).collect();
         ids.sort_unstable();
         assert!(ids.is_sorted_by(|a, b| a < b), "two rules with one id: {ids:?}");
-        for rule in &rules.rule {
+        for rule in &rules {
             let pattern = Regex::new(&rule.pattern).unwrap();
             assert!(!rule.matches.is_empty() && !rule.spares.is_empty(), "{} has no examples", rule.id);
             for line in &rule.matches {
@@ -160,7 +210,8 @@ mod tests {
 
     #[test]
     fn colours_carriage_returns_and_nul_do_not_hide_a_line() {
-        let ids = |log: &str| read(log).iter().map(|hit| hit.rule.id.clone()).collect::<Vec<_>>();
+        let rules = Rules::built_in();
+        let ids = |log: &str| rules.read(log).iter().map(|hit| hit.rule.id.clone()).collect::<Vec<_>>();
         assert_eq!(ids("\x1b[1;31ma.c:1:2: \x1b[0merror: no"), ["compile-error"]);
         assert_eq!(ids("10 %\r50 %\rERROR: Job failed: execution took longer than 1h"), ["job-time-out"]);
         let wide: String = "a.c:1:2: error: no".chars().flat_map(|c| [c, '\0']).collect();
@@ -170,8 +221,9 @@ mod tests {
     #[test]
     fn only_the_end_of_a_long_log_is_read() {
         let log = format!("a.c:1:2: error: no\n{}", "ü building\n".repeat(20_000));
-        assert!(read(&log).is_empty());
-        let hits = read(&format!("{log}\nb.c:1:2: error: {}", "ü".repeat(50_000)));
+        let rules = Rules::built_in();
+        assert!(rules.read(&log).is_empty());
+        let hits = rules.read(&format!("{log}\nb.c:1:2: error: {}", "ü".repeat(50_000)));
         assert_eq!(hits.len(), 0, "the beginning of a line that is too long is not read");
     }
 }

@@ -47,8 +47,8 @@ pub use kv::{
 pub use marker::FORMAT_VERSION;
 pub use memory::MemoryStore;
 pub use records::{
-    Loaded, delete_attempt, load_summaries, open_attempts, put_attempt, put_summary, put_verdict,
-    read_summary, read_verdict,
+    Loaded, delete_attempt, load_summaries, load_verdicts, open_attempts, put_attempt, put_summary,
+    put_verdict, read_summary, read_verdict,
 };
 pub use seal::{Roll, SealError, roll, seal, sweep};
 pub use series::{Extent, SeriesRead, append_fragment, each_run, read_series};

@@ -61,6 +61,11 @@ pub async fn load_summaries(store: &Store, take: impl FnMut(Summary) + Send) -> 
     load(store, Kind::Summary, take).await
 }
 
+/// Hands every verdict to `take`, in the order of the ids.
+pub async fn load_verdicts(store: &Store, take: impl FnMut(Verdict) + Send) -> Result<Loaded, StoreError> {
+    load(store, Kind::Verdict, take).await
+}
+
 /// The attempts that have not ended.
 pub async fn open_attempts(store: &Store) -> Result<Vec<Attempt>, StoreError> {
     let mut attempts = Vec::new();

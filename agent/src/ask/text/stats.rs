@@ -66,8 +66,11 @@ mod tests {
             ..StatsTotals::default()
         };
         let group = Group { name: "zlib".to_owned(), totals: Some(sums) };
-        let text =
-            render_stats(&GetStatsResponse { totals: Some(sums), groups: vec![group; 31], steps: vec![] });
+        let text = render_stats(&GetStatsResponse {
+            totals: Some(sums),
+            groups: vec![group; 31],
+            ..GetStatsResponse::default()
+        });
         assert!(text.contains("1.00 GiB h used of 4.00 asked (25 %), 3.00 wasted"), "{text}");
         assert!(text.contains("\n        3.00         4       1         0 B  zlib\n"), "{text}");
         assert!(text.contains("and 1 more with less waste"), "{text}");

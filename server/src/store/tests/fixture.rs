@@ -71,6 +71,7 @@ pub(super) fn verdict(name: &str) -> Verdict {
         next: None,
         attempts_left: 2,
         reason: "the kernel killed it".into(),
+        outlook: crate::domain::Outlook::default(),
     }
 }
 

@@ -1,5 +1,11 @@
 //! Evidence in, cause and verdict out: the traps that simple rules fall into.
 
+mod again;
+mod budget;
+mod defects;
+mod extend;
+mod strange;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -7,8 +13,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     domain::{
-        Action, AttemptId, Bytes, Cause, Cores, CpuMicros, Evidence, EvidenceSource, Exit, History, Key,
-        Millis, OomOrigin, Outcome, Resources, Summary, Verdict, test_summary,
+        Action, AttemptId, Bytes, Cause, Cores, CpuMicros, Evidence, EvidenceSource, Exit, Growth, History,
+        Key, Millis, OomOrigin, Outcome, Resources, Summary, Verdict, test_summary,
     },
     predict::Settings,
 };
@@ -47,11 +53,18 @@ fn evidence(measured: Option<Summary>, exit: Exit, log: &str) -> Evidence {
         failure_reason: String::new(),
         container_reason: String::new(),
         pod_reason: String::new(),
+        time_limit: None,
+        growth: None,
     }
 }
 
+fn judge_with(evidence: &Evidence, history: &History, settings: &Settings) -> Verdict {
+    let (rules, seen, policy) = (Rules::built_in(), Seen::new(10), Policy::default());
+    judge(evidence, &Known { rules: &rules, history, seen: &seen, settings, policy: &policy })
+}
+
 fn judged(evidence: &Evidence) -> Verdict {
-    judge(evidence, &History::new(10), &Settings::default(), &Policy::default())
+    judge_with(evidence, &History::new(10), &Settings::default())
 }
 
 fn code(code: i32, log: &str) -> Evidence {
@@ -72,15 +85,15 @@ fn each_kind_of_evidence_names_its_cause() {
         ("time-out without starvation", measured(failed(Some(0)), 124), Cause::Timeout, Action::Longer),
         ("137 alone", code(137, ""), Cause::Infra, Action::AsIs),
         ("137 and no kill counted", measured(failed(Some(0)), 137), Cause::Infra, Action::AsIs),
-        ("SIGTERM alone", code(143, ""), Cause::Canceled, Action::No),
+        ("SIGTERM alone", code(143, ""), Cause::Infra, Action::AsIs),
         ("SIGTERM while the node goes", pod("NodeShutdown"), Cause::Preempted, Action::AsIs),
-        ("evicted", pod("Evicted"), Cause::Preempted, Action::AsIs),
+        ("evicted", pod("Evicted"), Cause::EvictedByNode, Action::AsIs),
         ("pod deadline", pod("DeadlineExceeded"), Cause::Timeout, Action::Longer),
         ("command not found", code(127, ""), Cause::Deterministic, Action::No),
         ("crash", code(139, ""), Cause::Deterministic, Action::No),
         ("runner time-out", ci("job_execution_timeout"), Cause::Timeout, Action::Longer),
         ("no runner", ci("stuck_or_timeout_failure"), Cause::Infra, Action::AsIs),
-        ("quota", ci("ci_quota_exceeded"), Cause::Deterministic, Action::No),
+        ("quota", ci("ci_quota_exceeded"), Cause::Configuration, Action::No),
         ("a reason that nobody knows yet", ci("quantum_failure"), Cause::Unknown, Action::AsIs),
         ("exit 1 and nothing else", code(1, "working\n"), Cause::Unknown, Action::AsIs),
         (
@@ -102,8 +115,7 @@ fn each_kind_of_evidence_names_its_cause() {
         assert_eq!((verdict.cause, verdict.action), (cause, action), "{name}: {verdict:#?}");
         assert_eq!(verdict.next.is_some(), action != Action::No, "{name}");
         assert!(
-            !verdict.reason.is_empty()
-                && verdict.attempts_left == if cause == Cause::Preempted { 3 } else { 2 },
+            !verdict.reason.is_empty() && verdict.attempts_left == if cause.is_taken_away() { 3 } else { 2 },
             "{name}"
         );
     }
@@ -165,7 +177,7 @@ fn the_next_memory_is_a_real_step_above_what_was_measured_and_nothing_else_grows
             history.learn(Arc::new(test_summary(&id.to_string(), "zlib", "1", need)));
         }
         let evidence = evidence(Some(failed(Some(1))), Exit::Code(2), "");
-        judge(&evidence, &history, &Settings::default(), &Policy::default())
+        judge_with(&evidence, &history, &Settings::default())
     };
     for need in [0, 250] {
         let (verdict, next) = (after(need), after(need).next.unwrap());
@@ -183,7 +195,7 @@ fn in_the_largest_place_the_build_gets_fewer_jobs() {
     let at = |jobs| {
         let mut evidence = evidence(Some(failed(Some(1))), Exit::Code(2), "");
         evidence.key.hints.build_jobs = Some(jobs);
-        judge(&evidence, &History::new(1), &settings, &Policy::default())
+        judge_with(&evidence, &History::new(1), &settings)
     };
     let next = at(8).next.unwrap();
     assert_eq!(
@@ -205,7 +217,7 @@ fn a_preempted_attempt_keeps_its_size_and_its_budget() {
     let again = Summary { number: 4, retries: Some(first), ..failed(Some(0)) };
     let preempted =
         Evidence { number: 4, pod_reason: "Preempting".into(), ..evidence(Some(again), Exit::Code(143), "") };
-    let verdict = judge(&preempted, &history, &Settings::default(), &Policy::default());
+    let verdict = judge_with(&preempted, &history, &Settings::default());
     let next = verdict.next.unwrap();
     assert_eq!((verdict.action, verdict.attempts_left), (Action::AsIs, 1));
     assert_eq!((next.memory_limit.value, next.memory_request.value), (280 * MIB, 200 * MIB));
@@ -347,7 +359,7 @@ fn attempts_that_a_machine_without_memory_ended_leave_the_budget_alone() {
     let third = |number| {
         let again = Summary { number, retries: Some(first.clone()), ..killed_by(OomOrigin::OwnLimit) };
         let asked = Evidence { number, ..evidence(Some(again), Exit::Code(2), "") };
-        judge(&asked, &history, &Settings::default(), &Policy::default())
+        judge_with(&asked, &history, &Settings::default())
     };
     assert_eq!((third(3).action, third(3).attempts_left), (Action::Bigger, 1), "two of three are spent");
     assert_eq!(third(4).action, Action::No);

@@ -1,0 +1,156 @@
+//! Failures seen before: for each key and signature, which attempts failed so, and whether the retry as it was passed.
+//!
+//! Bounded: the newest failures of a key and signature, and the newest keys and signatures. What is forgotten costs at most
+//! one retry that was not needed.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::lineage;
+use crate::domain::{Action, AttemptId, History, Key, Outcome, Rung, Signature, Verdict};
+
+/// Newest failures kept of one key and signature.
+const PER_SIGNATURE: usize = 32;
+/// Newest failures that are looked at for the statistics: a few milliseconds.
+const LOOKED_AT: usize = 1000;
+
+/// Failures that verdicts were given on.
+#[derive(Debug)]
+pub struct Seen {
+    capacity: usize,
+    order: VecDeque<Name>,
+    entries: HashMap<Name, Entry>,
+}
+
+/// One failure of one key.
+#[derive(Debug)]
+struct Entry {
+    key: Key,
+    signature: Signature,
+    failures: VecDeque<Failure>,
+}
+
+/// How often a retry as it was helped against one failure of one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flaky {
+    /// The key in words.
+    pub key: String,
+    /// The failure.
+    pub signature: Signature,
+    /// What became of its retries.
+    pub helped: Helped,
+}
+
+type Name = (String, String);
+
+/// One failure.
+#[derive(Debug, Clone)]
+struct Failure {
+    attempt: AttemptId,
+    /// Commit, else pipeline and job.
+    place: Option<String>,
+    as_is: bool,
+}
+
+/// How often a retry as it was helped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Helped {
+    /// Retries whose end is known.
+    pub tried: u32,
+    /// Those that succeeded.
+    pub passed: u32,
+}
+
+impl Helped {
+    /// Share of retries that pass; Laplace's rule of succession, so that nothing is certain after one.
+    pub fn rate(self) -> f64 {
+        (f64::from(self.passed) + 1.0) / (f64::from(self.tried) + 2.0)
+    }
+}
+
+impl Seen {
+    /// Room for this many keys and signatures (at least 1).
+    pub fn new(capacity: usize) -> Self {
+        Self { capacity: capacity.max(1), order: VecDeque::new(), entries: HashMap::new() }
+    }
+
+    /// Learns a verdict on an attempt of `key`. A second verdict on the same attempt changes nothing.
+    pub fn learn(&mut self, key: &Key, verdict: &Verdict) {
+        let Some(signature) = &verdict.outlook.signature else { return };
+        let name = name(key, signature);
+        if !self.entries.contains_key(&name) {
+            let excess = (self.order.len() + 1).saturating_sub(self.capacity);
+            self.order.drain(..excess).for_each(|oldest| drop(self.entries.remove(&oldest)));
+            self.order.push_back(name.clone());
+        }
+        let entry = self.entries.entry(name).or_insert_with(|| Entry {
+            key: key.clone(),
+            signature: signature.clone(),
+            failures: VecDeque::new(),
+        });
+        let list = &mut entry.failures;
+        if list.iter().any(|failure| failure.attempt == verdict.attempt) {
+            return;
+        }
+        if list.len() >= PER_SIGNATURE {
+            list.pop_front();
+        }
+        let (attempt, as_is) = (verdict.attempt.clone(), verdict.action == Action::AsIs);
+        list.push_back(Failure { attempt, place: lineage::place(key), as_is });
+    }
+
+    /// Other attempts of this key that failed so, at the same commit or in the same job.
+    pub fn again(&self, key: &Key, signature: &Signature, attempt: &AttemptId, earlier: &[AttemptId]) -> u32 {
+        let place = lineage::place(key);
+        let others = self.of(key, signature).filter(|failure| failure.attempt != *attempt);
+        let same = others.filter(|failure| {
+            (place.is_some() && failure.place == place) || earlier.contains(&failure.attempt)
+        });
+        u32::try_from(same.count()).unwrap_or(u32::MAX)
+    }
+
+    /// How often a retry as it was helped against this failure of this key.
+    pub fn helped(&self, key: &Key, signature: &Signature, history: &History) -> Helped {
+        let mut helped = Helped::default();
+        for failure in self.of(key, signature).filter(|failure| failure.as_is) {
+            let mut retries = history.on_rung(Rung::Exact, key).map(|fact| &fact.summary);
+            let Some(retry) = retries.find(|summary| summary.retries.as_ref() == Some(&failure.attempt))
+            else {
+                continue;
+            };
+            if retry.outcome == Outcome::Lost || retry.cause.is_some_and(|cause| cause.is_taken_away()) {
+                continue;
+            }
+            helped.tried += 1;
+            helped.passed += u32::from(retry.outcome == Outcome::Succeeded);
+        }
+        helped
+    }
+
+    fn of(&self, key: &Key, signature: &Signature) -> impl Iterator<Item = &Failure> {
+        self.entries.get(&name(key, signature)).into_iter().flat_map(|entry| &entry.failures)
+    }
+
+    /// Failures with retries whose end is known, most retries first; of those seen first last, at most `most`.
+    pub fn flaky(&self, history: &History, most: usize) -> Vec<Flaky> {
+        let newest = self.order.iter().rev().filter_map(|name| self.entries.get(name));
+        let retried = newest.filter(|entry| entry.failures.iter().any(|failure| failure.as_is));
+        let mut flaky: Vec<Flaky> = retried
+            .take(LOOKED_AT)
+            .map(|entry| Flaky {
+                key: entry.key.describe(),
+                signature: entry.signature.clone(),
+                helped: self.helped(&entry.key, &entry.signature, history),
+            })
+            .filter(|flaky| flaky.helped.tried > 0)
+            .collect();
+        flaky.sort_by_key(|flaky| std::cmp::Reverse(flaky.helped.tried));
+        flaky.truncate(most);
+        flaky
+    }
+}
+
+/// What is built, whatever the branch: the same failure of another branch is the same failure.
+fn name(key: &Key, signature: &Signature) -> Name {
+    let what = Key { git_ref: String::new(), owner: String::new(), ..key.clone() };
+    (format!("{}\0{}\0{}", what.project, what.stack, what.describe()), signature.id.clone())
+}

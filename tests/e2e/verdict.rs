@@ -1,0 +1,206 @@
+//! Verdicts: recorded failures are judged without a server; the same failure ends it, also after a restart; rules can be
+//! changed while the server runs; a question that cannot be answered says why.
+
+use std::{
+    fs,
+    io::Write as _,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use plimsoll_proto::v1::{
+    self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
+};
+use plimsoll_tests::{Programs, Sender, Server, hello, sample};
+use tonic::{Code, Status};
+
+/// Runs `plimsoll-server classify` over these lines; code, lines of the answer, complaints.
+fn classify(lines: &str, options: &[&str]) -> (Option<i32>, Vec<serde_json::Value>, String) {
+    let mut command = Command::new(&Programs::for_tests().server);
+    command.env_clear().args(["classify", "-", "-o", "json"]).args(options);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let lines = lines.to_owned();
+    let writer = std::thread::spawn(move || stdin.write_all(lines.as_bytes()).unwrap());
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let answers = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (output.status.code(), answers, String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn recorded_failures_are_judged_without_a_server() {
+    let lines = r#"{"id":"killed","exit":2,"signal":0,"oom_kill":1,"mem_limit":99733504,"peak_rss":96591872,"wall_s":3.2,"log_tail":["g++: fatal error: Killed signal terminated program cc1plus"]}
+{"id":"words","exit":1,"oom_kill":0,"log_tail":"test handles_out_of_memory ... Killed"}
+{"id":"late","exit":137,"signal":9,"oom_kill":0,"wall_s":60.1,"timeout_s":60,"log_tail":[]}
+{"id":"fine","exit":0,"log_tail":["error: 0 warnings"]}
+{"id":"broken","exit":2,"failure_reason":"script_failure","log_tail":["x.c:3:1: error: expected ';'"]}
+"#;
+    let (code, answers, complaints) = classify(lines, &[]);
+    assert_eq!(code, Some(0), "{complaints}");
+    let said: Vec<[&str; 3]> =
+        answers.iter().map(|a| ["id", "cause", "verdict"].map(|name| a[name].as_str().unwrap())).collect();
+    assert_eq!(
+        said,
+        [
+            ["killed", "oom", "bigger"],
+            ["words", "unknown", "as_is"],
+            ["late", "timeout", "longer"],
+            ["fine", "none", "no"],
+            ["broken", "deterministic", "no"],
+        ]
+    );
+    assert_eq!(answers[0]["evidence"][0]["source"], "kernel");
+    let (_, answers, _) = classify(lines, &["--log-only"]);
+    assert_eq!((&answers[0]["cause"], &answers[0]["verdict"]), (&"oom".into(), &"as_is".into()));
+    assert_eq!(answers[2]["cause"], "infra", "a kill alone does not say why");
+}
+
+#[test]
+fn a_line_that_is_no_failure_is_named_and_the_others_are_judged() {
+    let (code, answers, complaints) =
+        classify("{\"exit\":1}\n{\"exit\":\"one\"}\nnonsense\n{\"exit\":127}\n", &[]);
+    assert_eq!((code, answers.len()), (Some(1), 4));
+    assert_eq!((&answers[1]["line"], &answers[2]["line"]), (&2.into(), &3.into()));
+    assert!(answers[1]["error"].as_str().unwrap().contains("expected i32"), "{}", answers[1]);
+    assert_eq!(answers[3]["cause"], "deterministic");
+    assert!(complaints.contains("2 lines of -"), "{complaints}");
+    let missing =
+        Command::new(&Programs::for_tests().server).args(["classify", "/nonexistent/x"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(String::from_utf8(missing.stderr).unwrap().contains("/nonexistent/x cannot be opened"));
+}
+
+/// A failed attempt without a log, of a package at a commit.
+async fn failed(server: &Server, attempt: &str, project: &str) {
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    let Sent::Hello(mut opening) = hello(attempt, "zlib") else { panic!("a hello is a hello") };
+    let key = opening.key.as_mut().unwrap();
+    project.clone_into(&mut key.project);
+    key.labels.insert("commit".into(), "c0ffee".into());
+    stream.exchange(Sent::Hello(opening)).await.unwrap();
+    let batch = pb::Batch { attempt: attempt.into(), first_sequence: 1, lost: 0, samples: vec![sample(1)] };
+    stream.exchange(Sent::Batch(batch)).await.unwrap();
+    let finish = pb::Finish {
+        attempt: attempt.into(),
+        last_sequence: 1,
+        wall_ms: 2000,
+        exit: Some(pb::Exit { code: Some(1), signal: None }),
+        ..pb::Finish::default()
+    };
+    stream.exchange(Sent::Finish(finish)).await.unwrap();
+}
+
+async fn ask(server: &Server, attempt: &str, log: &str) -> Result<pb::Verdict, Status> {
+    let mut client = PredictorClient::connect(server.url()).await.unwrap();
+    let ask = pb::ShouldRetryRequest {
+        attempt: attempt.into(),
+        log_tail: log.as_bytes().to_vec(),
+        ..Default::default()
+    };
+    Ok(client.should_retry(ask).await?.into_inner().verdict.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_failure_at_the_same_commit_ends_it_also_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    for attempt in ["1", "2"] {
+        failed(&server, attempt, "").await;
+    }
+    let first = ask(&server, "1", "/builds/a/x: fatal: the moon is full (pid 12)").await.unwrap();
+    assert_eq!((first.cause(), first.action()), (pb::Cause::Unknown, pb::Action::AsIs), "{first:?}");
+    server.kill().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let again = ask(&server, "2", "/builds/b/x: fatal: the moon is full (pid 99)").await.unwrap();
+    assert_eq!(again.action(), pb::Action::No, "{again:?}");
+    let (first, again) = (first.outlook.unwrap(), again.outlook.unwrap());
+    assert_eq!((first.signature, first.seen, again.seen), (again.signature, 0, 1));
+    assert_eq!(again.signature_line, "x: fatal: the moon is full (pid 0)");
+    assert!(first.cost_memory_gib_hours > 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_that_passed_shows_in_the_statistics() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    failed(&server, "1", "").await;
+    ask(&server, "1", "fatal: the moon is full").await.unwrap();
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    let Sent::Hello(mut opening) = hello("1b", "zlib") else { panic!("a hello is a hello") };
+    opening.retries = "1".into();
+    opening.number = 2;
+    opening.key.as_mut().unwrap().labels.insert("commit".into(), "c0ffee".into());
+    stream.exchange(Sent::Hello(opening)).await.unwrap();
+    let finish = pb::Finish {
+        attempt: "1b".into(),
+        last_sequence: 0,
+        wall_ms: 2000,
+        exit: Some(pb::Exit { code: Some(0), signal: None }),
+        ..pb::Finish::default()
+    };
+    stream.exchange(Sent::Finish(finish)).await.unwrap();
+    let mut client = StatsClient::connect(server.url()).await.unwrap();
+    let stats = client.get_stats(pb::GetStatsRequest::default()).await.unwrap().into_inner();
+    let [flaky] = &stats.flaky[..] else { panic!("{stats:?}") };
+    assert_eq!((flaky.key.as_str(), flaky.retried, flaky.passed), ("zlib", 1, 1));
+    assert_eq!(flaky.signature_line, "fatal: the moon is full");
+    failed(&server, "2", "").await;
+    let verdict = ask(&server, "2", "fatal: the moon is full").await.unwrap();
+    assert_eq!((verdict.cause(), verdict.action()), (pb::Cause::Flaky, pb::Action::AsIs), "{verdict:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_are_taken_over_while_the_server_runs_and_wrong_ones_are_not() {
+    let (dir, rules) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = rules.path().join("own.toml");
+    let own = "[[rule]]\nid = \"moon\"\ncause = \"contention\"\npattern = 'the moon is full'\n";
+    let options = ["--rules-dir", rules.path().to_str().unwrap()];
+    let server = Server::start_with(Programs::for_tests(), dir.path(), &options).unwrap();
+    let cause = async |attempt: &str| {
+        let mut client = PredictorClient::connect(server.url()).await.unwrap();
+        let ask = pb::ShouldRetryRequest {
+            attempt: attempt.into(),
+            log_tail: b"the moon is full".to_vec(),
+            ..Default::default()
+        };
+        client.should_retry(ask).await.unwrap().into_inner().verdict.unwrap().cause()
+    };
+    assert_eq!(cause("before").await, pb::Cause::Unknown);
+    fs::write(&file, own).unwrap();
+    // a new attempt each time: the same question gets the same answer
+    let until = Instant::now() + Duration::from_mins(2);
+    for n in 0.. {
+        if cause(&format!("later-{n}")).await == pb::Cause::Contention {
+            break;
+        }
+        assert!(Instant::now() < until, "the rule was not taken over");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(cause("before").await, pb::Cause::Unknown, "an answer that was given stands");
+    server.stop().unwrap();
+    fs::write(&file, own.replace("'the", "'(the")).unwrap();
+    let error = Server::start_with(Programs::for_tests(), dir.path(), &options).unwrap_err().to_string();
+    assert!(error.contains("rules_dir") && error.contains("own.toml: rule moon: pattern"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_cannot_be_answered_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello("running", "zlib")).await.unwrap();
+    failed(&server, "theirs", "a").await;
+    let running = ask(&server, "running", "").await.unwrap_err();
+    assert_eq!(running.code(), Code::FailedPrecondition, "{running}");
+    let unknown = ask(&server, "nobody", "").await.unwrap_err();
+    assert_eq!(unknown.code(), Code::InvalidArgument, "{unknown}");
+    let mut client = PredictorClient::connect(server.url()).await.unwrap();
+    let key = Some(pb::Key { package: "zlib".into(), project: "b".into(), ..pb::Key::default() });
+    let foreign = pb::ShouldRetryRequest { attempt: "theirs".into(), key, ..Default::default() };
+    let foreign = client.should_retry(foreign).await.unwrap_err();
+    assert_eq!(foreign.code(), Code::InvalidArgument, "{foreign}");
+    assert!(foreign.message().contains("another project"), "{foreign}");
+}
