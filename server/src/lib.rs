@@ -1,7 +1,7 @@
 //! Keeps what builds used, predicts what the next one needs, and judges failed ones.
 //!
-//! Arrows point one way: `main` -> [`App`] -> (`grpc`, `http`) -> (`ingest`, [`predict`], [`retry`], `stats`) -> [`domain`],
-//! and `ingest` -> [`store`]. `domain`, `predict`, `retry` and `stats` do no I/O and know no clock.
+//! Arrows point one way: `main` -> [`App`] -> (`grpc`, `http`) -> (`ingest`, [`predict`], [`retry`], [`gantry`], `stats`) -> [`domain`],
+//! and `ingest` -> [`store`]. `domain`, `predict`, `retry`, `gantry` and `stats` do no I/O and know no clock.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -12,6 +12,7 @@
 //! | `learned` | the history, shared |
 //! | [`predict`] | sizes for the next attempt, with their reasons |
 //! | [`retry`] | causes and verdicts |
+//! | [`gantry`] | what stock Spack clients say and hear |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
 //! | [`domain`] | the words as types |
@@ -20,6 +21,7 @@ mod app;
 mod clock;
 mod config;
 pub mod domain;
+pub mod gantry;
 mod grpc;
 mod http;
 mod ingest;

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{predict, retry};
+use crate::{gantry, predict, retry};
 pub use source::Args;
 
 /// Everything that is in force.
@@ -44,6 +44,8 @@ pub struct Config {
     pub predict: predict::Settings,
     /// What a failure is worth.
     pub retry: retry::Policy,
+    /// What stock Spack clients are told.
+    pub gantry: gantry::Settings,
 }
 
 /// How log lines look.
@@ -75,6 +77,7 @@ impl Default for Config {
             drain_timeout: Duration::from_secs(20),
             predict: predict::Settings::default(),
             retry: retry::Policy::default(),
+            gantry: gantry::Settings::default(),
         }
     }
 }

@@ -68,6 +68,30 @@ pub struct Args {
     /// Attempts of one job, the first included, that verdicts allow [default: 3].
     #[arg(long, value_name = "N")]
     max_attempts: Option<String>,
+    /// Project of the specs that stock Spack asks for [default: that of the newest attempt].
+    #[arg(long, value_name = "PATH")]
+    allocation_project: Option<String>,
+    /// What stock Spack is sent beside the two requests: any of `memory_limit,cpu_limit,build_jobs`.
+    #[arg(long, value_name = "LIST")]
+    allocation_extras: Option<String>,
+    /// The runner's `memory_request_overwrite_max_allowed`; a job that asks for more fails.
+    #[arg(long, value_name = "SIZE")]
+    allocation_max_memory_request: Option<String>,
+    /// The runner's `memory_limit_overwrite_max_allowed`.
+    #[arg(long, value_name = "SIZE")]
+    allocation_max_memory_limit: Option<String>,
+    /// The runner's `cpu_request_overwrite_max_allowed`.
+    #[arg(long, value_name = "CORES")]
+    allocation_max_cpu_request: Option<String>,
+    /// The runner's `cpu_limit_overwrite_max_allowed`.
+    #[arg(long, value_name = "CORES")]
+    allocation_max_cpu_limit: Option<String>,
+    /// After this time stock Spack is sent the defaults [default: 50ms].
+    #[arg(long, value_name = "TIME")]
+    allocation_within: Option<String>,
+    /// File that holds the secret token of GitLab's job hook; without it every hook is taken.
+    #[arg(long, value_name = "FILE")]
+    collect_token_file: Option<String>,
 }
 
 /// One value with its place.
@@ -147,7 +171,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 }
 
 impl Args {
-    fn values(&self) -> [(&'static str, &Option<String>); 16] {
+    fn values(&self) -> [(&'static str, &Option<String>); 24] {
         [
             ("data_dir", &self.data_dir),
             ("grpc_listen", &self.grpc_listen),
@@ -165,6 +189,14 @@ impl Args {
             ("failure_price", &self.failure_price),
             ("max_failures", &self.max_failures),
             ("max_attempts", &self.max_attempts),
+            ("allocation_project", &self.allocation_project),
+            ("allocation_extras", &self.allocation_extras),
+            ("allocation_max_memory_request", &self.allocation_max_memory_request),
+            ("allocation_max_memory_limit", &self.allocation_max_memory_limit),
+            ("allocation_max_cpu_request", &self.allocation_max_cpu_request),
+            ("allocation_max_cpu_limit", &self.allocation_max_cpu_limit),
+            ("allocation_within", &self.allocation_within),
+            ("collect_token_file", &self.collect_token_file),
         ]
     }
 }

@@ -55,6 +55,24 @@ impl History {
         self.newest.push_back(summary);
     }
 
+    /// Puts a summary in the place of an earlier one of the same attempt and key; nothing happens if there is none.
+    pub fn settle(&mut self, summary: &Arc<Summary>) {
+        let Some(earlier) = self.by_id.get(&summary.attempt).filter(|known| known.key == summary.key) else {
+            return;
+        };
+        let earlier = Arc::clone(earlier);
+        // the same summary everywhere: readers tell attempts apart by the pointer. It is mostly among the newest.
+        let put = |list: &mut VecDeque<Arc<Summary>>| {
+            let place = list.iter_mut().rev().find(|known| Arc::ptr_eq(known, &earlier));
+            place.into_iter().for_each(|known| *known = Arc::clone(summary));
+        };
+        put(&mut self.newest);
+        for key in rung_keys(&summary.key) {
+            self.rungs.get_mut(&key).into_iter().for_each(put);
+        }
+        self.by_id.insert(summary.attempt.clone(), Arc::clone(summary));
+    }
+
     fn forget_oldest(&mut self) {
         let Some(oldest) = self.newest.pop_front() else { return };
         self.by_id.remove(&oldest.attempt);
@@ -203,6 +221,24 @@ pub(crate) mod tests {
         history.learn(Arc::new(summary("1", "zlib", "1", 99)));
         assert_eq!(history.len(), 1);
         assert_eq!(history.newest_first().next().unwrap().need_peak, Bytes(10 << 20));
+    }
+
+    #[test]
+    fn a_settled_attempt_is_changed_everywhere_and_stands_where_it_stood() {
+        let mut history = History::new(100);
+        for n in 0..3 {
+            history.learn(Arc::new(summary(&n.to_string(), "zlib", "1", 10)));
+        }
+        let settled = Arc::new(Summary { outcome: Outcome::Failed, ..summary("1", "zlib", "1", 10) });
+        history.settle(&settled);
+        history.settle(&Arc::new(summary("unknown", "zlib", "1", 10)));
+        assert_eq!(history.len(), 3);
+        for rung in Rung::LADDER.into_iter().filter(|rung| *rung != Rung::BuildSystem) {
+            let second = history.on_rung(rung, &settled.key).nth(1).unwrap();
+            assert!(Arc::ptr_eq(second, &settled), "{rung:?}");
+        }
+        assert!(Arc::ptr_eq(history.newest_first().nth(1).unwrap(), &settled));
+        assert!(Arc::ptr_eq(history.get(&settled.attempt).unwrap(), &settled));
     }
 
     #[test]
