@@ -66,7 +66,7 @@ impl Worker {
             match request {
                 // needs the samples of this round on disk
                 Request::Finish { finish, stream, answer } => finishing.push((finish, stream, answer)),
-                // after the ends of this round
+                // needs to know which attempts are open, and is known when one of them ends
                 Request::Settle { told } => settling.push(told),
                 Request::Open { attempt, stream, answer } => {
                     self.stage_open(&mut round, *attempt, &stream, answer).await;
@@ -89,12 +89,12 @@ impl Worker {
             }
         }
         self.commit(&mut round).await;
+        for told in settling {
+            self.settle(told).await;
+        }
         for (finish, stream, answer) in finishing {
             let result = self.seal(finish, stream.as_ref()).await;
             drop(answer.send(result));
-        }
-        for told in settling {
-            self.settle(told).await;
         }
         self.parts.metrics.open_attempts.set(i64::try_from(self.sessions.len()).unwrap_or(i64::MAX));
     }
