@@ -66,10 +66,18 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("allocation_extras", gantry.extras, parse::extras, |extras: &Vec<Extra>| {
         extras.iter().map(|extra| extra.as_str()).collect::<Vec<_>>().join(",")
     }),
-    setting!("allocation_max_memory_request", gantry.max_memory_request, some_size, show_size),
-    setting!("allocation_max_memory_limit", gantry.max_memory_limit, some_size, show_size),
-    setting!("allocation_max_cpu_request", gantry.max_cpu_request, some_cores, show_cores),
-    setting!("allocation_max_cpu_limit", gantry.max_cpu_limit, some_cores, show_cores),
+    setting!("allocation_max_memory_request", gantry.max_memory_request, some_size, |b: &Option<Bytes>| {
+        show_size(*b)
+    }),
+    setting!("allocation_max_memory_limit", gantry.max_memory_limit, some_size, |b: &Option<Bytes>| {
+        show_size(*b)
+    }),
+    setting!("allocation_max_cpu_request", gantry.max_cpu_request, some_cores, |c: &Option<Cores>| {
+        show_cores(*c)
+    }),
+    setting!("allocation_max_cpu_limit", gantry.max_cpu_limit, some_cores, |c: &Option<Cores>| show_cores(
+        *c
+    )),
     setting!("allocation_within", gantry.answer_within, parse::time, |t: &Duration| {
         humantime::format_duration(*t).to_string()
     }),
@@ -83,7 +91,7 @@ fn some_size(text: &str) -> Result<Option<Bytes>, String> {
     parse::size(text).map(Some)
 }
 
-fn show_size(bytes: &Option<Bytes>) -> String {
+fn show_size(bytes: Option<Bytes>) -> String {
     bytes.map(size).unwrap_or_default()
 }
 
@@ -92,7 +100,7 @@ fn some_cores(text: &str) -> Result<Option<Cores>, String> {
 }
 
 /// Exact, unlike what people read.
-fn show_cores(cores: &Option<Cores>) -> String {
+fn show_cores(cores: Option<Cores>) -> String {
     cores.map(|cores| cores.0.to_string()).unwrap_or_default()
 }
 
