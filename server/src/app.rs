@@ -47,6 +47,7 @@ pub struct App {
     ingest: Ingest,
     worker: Worker,
     judging: Judging,
+    token: Option<http::Token>,
 }
 
 impl App {
@@ -61,6 +62,8 @@ impl App {
         // before any heavy work: an address that is taken is known at once
         let grpc = bind("grpc_listen", config.grpc_listen).await?;
         let http = bind("http_listen", config.http_listen).await?;
+        let file = config.gantry.token_file.as_deref();
+        let token = file.map(http::Token::read).transpose().context("collect_token_file")?;
         let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache };
         let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
         let store = opened.context("data_dir: opening the store ended badly")?.context("data_dir")?;
@@ -78,7 +81,7 @@ impl App {
             abandon_after: config.abandon_after,
         });
         worker.resume().await.context("data_dir: cannot read the history")?;
-        Ok(Self { config, grpc, http, store, learned, metrics, ingest, worker, judging })
+        Ok(Self { config, grpc, http, store, learned, metrics, ingest, worker, judging, token })
     }
 
     /// The addresses that are really bound (port 0 becomes a number): gRPC, HTTP.
@@ -128,23 +131,29 @@ struct Running {
 
 impl Running {
     fn start(app: App) -> Self {
-        let App { config, grpc, http, store, learned, metrics, ingest, worker, judging } = app;
+        let App { config, grpc, http, store, learned, metrics, ingest, worker, judging, token } = app;
         let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
         let health = HealthReporter::new();
-        let grpc_parts = grpc::Parts {
-            ingest,
-            learned,
-            predict: Arc::new(config.predict),
-            metrics: Arc::clone(&metrics),
-            calls: calls.clone(),
-            tasks: streams.clone(),
-            stopping: stopping.clone(),
-        };
+        let predict = Arc::new(config.predict);
         let http_parts = http::Parts {
             metrics: Arc::clone(&metrics),
             store: store.clone(),
+            ingest: ingest.clone(),
+            learned: learned.clone(),
+            predict: Arc::clone(&predict),
+            gantry: Arc::new(config.gantry),
+            token,
             calls: calls.clone(),
+            stopping: stopping.clone(),
+        };
+        let grpc_parts = grpc::Parts {
+            ingest,
+            learned,
+            predict,
+            metrics: Arc::clone(&metrics),
+            calls: calls.clone(),
+            tasks: streams.clone(),
             stopping: stopping.clone(),
         };
         let work = worker.run(ingesting.clone());

@@ -21,17 +21,18 @@ impl Learned {
         look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds a summary and returns how many attempts are known now. Phases stay on disk: nobody learns from them, and 64 of them
-    /// would be most of what a summary takes.
+    /// Adds a summary and returns how many attempts are known now.
     pub(crate) fn learn(&self, summary: Arc<Summary>) -> usize {
-        let summary = if summary.phases.is_empty() {
-            summary
-        } else {
-            Arc::new(Summary { phases: Vec::new(), ..Arc::unwrap_or_clone(summary) })
-        };
+        let summary = without_phases(summary);
         let mut history = self.0.write().unwrap_or_else(PoisonError::into_inner);
         history.learn(summary);
         history.len()
+    }
+
+    /// Puts a summary in the place of an earlier one of the same attempt, if that is still known.
+    pub(crate) fn settle(&self, summary: Arc<Summary>) {
+        let summary = without_phases(summary);
+        self.0.write().unwrap_or_else(PoisonError::into_inner).settle(&summary);
     }
 
     /// How many attempts may be known.
@@ -47,5 +48,14 @@ impl Learned {
     /// All attempts, newest first. Copies pointers, so that long work is done without the lock.
     pub(crate) fn newest_first(&self) -> Vec<Arc<Summary>> {
         self.read(|history| history.newest_first().map(Arc::clone).collect())
+    }
+}
+
+/// Phases stay on disk: nobody learns from them, and 64 of them would be most of what a summary takes.
+fn without_phases(summary: Arc<Summary>) -> Arc<Summary> {
+    if summary.phases.is_empty() {
+        summary
+    } else {
+        Arc::new(Summary { phases: Vec::new(), ..Arc::unwrap_or_clone(summary) })
     }
 }

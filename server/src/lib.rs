@@ -1,7 +1,7 @@
 //! Keeps what builds used, predicts what the next one needs, and judges failed ones.
 //!
-//! Arrows point one way: `main` -> [`App`] -> (`grpc`, `http`) -> (`ingest`, [`predict`], [`retry`], `stats`) -> [`domain`],
-//! and `ingest` -> [`store`]. `domain`, `predict`, `retry` and `stats` do no I/O and know no clock.
+//! Arrows point one way: `main` -> [`App`] -> (`grpc`, `http`) -> (`ingest`, [`predict`], [`retry`], [`gantry`], `stats`) -> [`domain`],
+//! and `ingest` -> [`store`]. `domain`, `predict`, `retry`, `gantry` and `stats` do no I/O and know no clock.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -16,6 +16,7 @@
 //! | [`retry`] | causes and verdicts |
 //! | `import` | recorded history from files |
 //! | `replay` | the predictor and the rules of others over recorded history |
+//! | [`gantry`] | what stock Spack clients say and hear |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
 //! | [`domain`] | the words as types |
@@ -25,6 +26,7 @@ mod cli;
 mod clock;
 mod config;
 pub mod domain;
+pub mod gantry;
 mod grpc;
 mod http;
 mod import;

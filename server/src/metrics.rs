@@ -40,6 +40,8 @@ pub(crate) struct Metrics {
     pub(crate) predictions: Family<Kind, Counter>,
     pub(crate) predict_seconds: Histogram,
     pub(crate) verdicts: Family<Kind, Counter>,
+    pub(crate) allocations: Family<Kind, Counter>,
+    pub(crate) hooks: Family<Kind, Counter>,
     pub(crate) store_writable: Gauge,
     pub(crate) store_bytes: Bytes,
 }
@@ -63,6 +65,8 @@ impl Metrics {
             predictions: Family::default(),
             predict_seconds: Histogram::new(exponential_buckets(0.000_001, 2.0, 14)),
             verdicts: Family::default(),
+            allocations: Family::default(),
+            hooks: Family::default(),
             store_writable: Gauge::default(),
             store_bytes: Bytes::default(),
             registry: Registry::default(),
@@ -112,6 +116,16 @@ impl Metrics {
             metrics.predict_seconds.clone(),
         );
         r.register("verdicts", "Verdicts, by cause", metrics.verdicts.clone());
+        r.register(
+            "allocations",
+            "Requests for an allocation: answered, late (the defaults were sent), refused",
+            metrics.allocations.clone(),
+        );
+        r.register(
+            "hooks",
+            "Job hooks, by what became of them; dropped: the queue was full",
+            metrics.hooks.clone(),
+        );
         r.register("store_writable", "1 if the store takes writes", metrics.store_writable.clone());
         r.register_with_unit("store", "Disk that the store takes", Unit::Bytes, metrics.store_bytes.clone());
     }

@@ -13,6 +13,7 @@ mod bad_input;
 mod build;
 mod crash;
 mod directory;
+mod gantry;
 mod kept;
 mod output;
 mod settings;

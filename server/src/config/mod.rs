@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{predict, retry};
+use crate::{gantry, predict, retry};
 pub(crate) use parse::share as parse_share;
 pub use source::Args;
 
@@ -47,6 +47,8 @@ pub struct Config {
     pub retry: retry::Policy,
     /// Directory with rules of the operator, beside those of the program.
     pub rules_dir: Option<PathBuf>,
+    /// What stock Spack clients are told.
+    pub gantry: gantry::Settings,
 }
 
 /// How log lines look.
@@ -79,6 +81,7 @@ impl Default for Config {
             predict: predict::Settings::default(),
             retry: retry::Policy::default(),
             rules_dir: None,
+            gantry: gantry::Settings::default(),
         }
     }
 }

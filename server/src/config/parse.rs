@@ -2,7 +2,10 @@
 
 use std::{fmt::Display, net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
-use crate::domain::Bytes;
+use crate::{
+    domain::{Bytes, Cores},
+    gantry::Extra,
+};
 
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse()
@@ -33,6 +36,25 @@ where
     }
 }
 
+pub(super) fn cores(text: &str) -> Result<Cores, String> {
+    let (digits, unit) = match text.strip_suffix('m') {
+        Some(digits) => (digits, 0.001),
+        None => (text, 1.0),
+    };
+    match digits.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok(Cores(number * unit)),
+        _ => Err(format!("{text:?} is not a number of cores; write it as 2, 0.5 or 500m")),
+    }
+}
+
+/// Words of a list, or nothing.
+pub(super) fn extras(text: &str) -> Result<Vec<Extra>, String> {
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let known = |word: &str| Extra::ALL.into_iter().find(|extra| extra.as_str() == word);
+    let all = Extra::ALL.map(Extra::as_str).join(",");
+    words.map(|word| known(word).ok_or_else(|| format!("{word:?} is none of {all}"))).collect()
+}
+
 /// A share: `1%` or `0.01`.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     let (digits, unit) = match text.strip_suffix('%') {
@@ -56,6 +78,16 @@ mod tests {
         for bad in ["", "0", "-1%", "60%", "NaN", "many"] {
             assert!(share(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn cores_and_extras_are_read_as_they_are_written() {
+        assert_eq!((cores("500m"), cores("16")), (Ok(Cores(0.5)), Ok(Cores(16.0))));
+        for bad in ["", "m", "0", "-1", "NaN", "inf", "2 cores"] {
+            assert!(cores(bad).is_err(), "{bad}");
+        }
+        assert_eq!(extras("memory_limit, build_jobs"), Ok(vec![Extra::MemoryLimit, Extra::BuildJobs]));
+        assert_eq!((extras(""), extras("x").is_err()), (Ok(Vec::new()), true));
     }
 
     #[test]

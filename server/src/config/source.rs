@@ -26,7 +26,7 @@ pub struct Args {
     /// Address for gRPC [default: 127.0.0.1:7410].
     #[arg(long, value_name = "IP:PORT")]
     grpc_listen: Option<String>,
-    /// Address for HTTP: /metrics, /livez, /readyz [default: 127.0.0.1:7411].
+    /// Address for HTTP: /v1/allocation, /v1/collect, /metrics, /livez, /readyz [default: 127.0.0.1:7411].
     #[arg(long, value_name = "IP:PORT")]
     http_listen: Option<String>,
     /// What is logged, for example info or `plimsoll_server=debug` [default: info].
@@ -74,6 +74,30 @@ pub struct Args {
     /// File with other terms of retries for some projects, stacks or causes ([[terms]] tables).
     #[arg(long, value_name = "FILE")]
     retry_policy: Option<String>,
+    /// Project of the specs that stock Spack asks for [default: that of the newest attempt].
+    #[arg(long, value_name = "PATH")]
+    allocation_project: Option<String>,
+    /// What stock Spack is sent beside the two requests: any of `memory_limit,cpu_limit,build_jobs`.
+    #[arg(long, value_name = "LIST")]
+    allocation_extras: Option<String>,
+    /// The runner's `memory_request_overwrite_max_allowed`; a job that asks for more fails.
+    #[arg(long, value_name = "SIZE")]
+    allocation_max_memory_request: Option<String>,
+    /// The runner's `memory_limit_overwrite_max_allowed`.
+    #[arg(long, value_name = "SIZE")]
+    allocation_max_memory_limit: Option<String>,
+    /// The runner's `cpu_request_overwrite_max_allowed`.
+    #[arg(long, value_name = "CORES")]
+    allocation_max_cpu_request: Option<String>,
+    /// The runner's `cpu_limit_overwrite_max_allowed`.
+    #[arg(long, value_name = "CORES")]
+    allocation_max_cpu_limit: Option<String>,
+    /// After this time stock Spack is sent the defaults [default: 50ms].
+    #[arg(long, value_name = "TIME")]
+    allocation_within: Option<String>,
+    /// File that holds the secret token of GitLab's job hook; without it every hook is taken.
+    #[arg(long, value_name = "FILE")]
+    collect_token_file: Option<String>,
 }
 
 /// One value with its place.
@@ -153,7 +177,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 }
 
 impl Args {
-    fn values(&self) -> [(&'static str, &Option<String>); 18] {
+    fn values(&self) -> [(&'static str, &Option<String>); 26] {
         [
             ("data_dir", &self.data_dir),
             ("grpc_listen", &self.grpc_listen),
@@ -173,6 +197,14 @@ impl Args {
             ("max_attempts", &self.max_attempts),
             ("rules_dir", &self.rules_dir),
             ("retry_policy", &self.retry_policy),
+            ("allocation_project", &self.allocation_project),
+            ("allocation_extras", &self.allocation_extras),
+            ("allocation_max_memory_request", &self.allocation_max_memory_request),
+            ("allocation_max_memory_limit", &self.allocation_max_memory_limit),
+            ("allocation_max_cpu_request", &self.allocation_max_cpu_request),
+            ("allocation_max_cpu_limit", &self.allocation_max_cpu_limit),
+            ("allocation_within", &self.allocation_within),
+            ("collect_token_file", &self.collect_token_file),
         ]
     }
 }

@@ -3,7 +3,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use super::{Config, LogFormat, parse};
-use crate::domain::Bytes;
+use crate::{
+    domain::{Bytes, Cores},
+    gantry::Extra,
+};
 
 /// One setting. `get` gives an empty text for one that is not set.
 pub(super) struct Setting {
@@ -63,7 +66,58 @@ pub(super) const SETTINGS: &[Setting] = &[
         show_terms(terms)
     }),
     setting!("max_attempts", retry.max_attempts, |t| parse::number(t, &(1..=20)), ToString::to_string),
+    setting!("allocation_project", gantry.project, |t| project(t).map(Some), |p: &Option<String>| p
+        .clone()
+        .unwrap_or_default()),
+    setting!("allocation_extras", gantry.extras, parse::extras, |extras: &Vec<Extra>| {
+        extras.iter().map(|extra| extra.as_str()).collect::<Vec<_>>().join(",")
+    }),
+    setting!("allocation_max_memory_request", gantry.max_memory_request, some_size, |b: &Option<Bytes>| {
+        show_size(*b)
+    }),
+    setting!("allocation_max_memory_limit", gantry.max_memory_limit, some_size, |b: &Option<Bytes>| {
+        show_size(*b)
+    }),
+    setting!("allocation_max_cpu_request", gantry.max_cpu_request, some_cores, |c: &Option<Cores>| {
+        show_cores(*c)
+    }),
+    setting!("allocation_max_cpu_limit", gantry.max_cpu_limit, some_cores, |c: &Option<Cores>| show_cores(
+        *c
+    )),
+    setting!("allocation_within", gantry.answer_within, parse::time, |t: &Duration| {
+        humantime::format_duration(*t).to_string()
+    }),
+    setting!("collect_token_file", gantry.token_file, file, |file: &Option<PathBuf>| file
+        .as_ref()
+        .map(|file| file.display().to_string())
+        .unwrap_or_default()),
 ];
+
+fn some_size(text: &str) -> Result<Option<Bytes>, String> {
+    parse::size(text).map(Some)
+}
+
+fn show_size(bytes: Option<Bytes>) -> String {
+    bytes.map(size).unwrap_or_default()
+}
+
+fn some_cores(text: &str) -> Result<Option<Cores>, String> {
+    parse::cores(text).map(Some)
+}
+
+/// Exact, unlike what people read.
+fn show_cores(cores: Option<Cores>) -> String {
+    cores.map(|cores| cores.0.to_string()).unwrap_or_default()
+}
+
+fn project(text: &str) -> Result<String, String> {
+    let fits = text.len() <= plimsoll_proto::limits::KEY_FIELD_BYTES && !text.chars().any(char::is_control);
+    if fits && !text.is_empty() {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{text:?} is not a project; write it as group/project"))
+    }
+}
 
 fn directory(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() { Err("is empty; name a directory".to_owned()) } else { Ok(PathBuf::from(text)) }
@@ -82,6 +136,10 @@ fn policy_file(text: &str) -> Result<Vec<crate::retry::Exception>, String> {
 fn show_terms(terms: &[crate::retry::Exception]) -> String {
     let tables = terms.iter().filter_map(|terms| toml::to_string(terms).ok());
     tables.map(|table| format!("[[terms]]\n{table}")).collect()
+}
+
+fn file(text: &str) -> Result<Option<PathBuf>, String> {
+    if text.is_empty() { Err("is empty; name a file".to_owned()) } else { Ok(Some(PathBuf::from(text))) }
 }
 
 fn log_filter(text: &str) -> Result<String, String> {

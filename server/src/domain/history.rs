@@ -113,6 +113,27 @@ impl History {
         self.newest.push_back(summary);
     }
 
+    /// Puts a summary in the place of an earlier one of the same attempt and key; nothing happens if there is none.
+    pub fn settle(&mut self, summary: &Arc<Summary>) {
+        let Some(earlier) = self.by_id.get(&summary.attempt).filter(|known| known.key == summary.key) else {
+            return;
+        };
+        let earlier = Arc::clone(earlier);
+        self.hold(&earlier, -1.0);
+        self.hold(summary, 1.0);
+        // the same summary everywhere: readers tell attempts apart by the pointer. It is mostly among the newest.
+        if let Some(known) = self.newest.iter_mut().rev().find(|known| Arc::ptr_eq(known, &earlier)) {
+            *known = Arc::clone(summary);
+        }
+        let fact = Fact::of(Arc::clone(summary));
+        for key in rung_keys(&summary.key) {
+            let list = self.rungs.get_mut(&key).into_iter().flatten();
+            list.filter(|known| Arc::ptr_eq(&known.summary, &earlier))
+                .for_each(|known| *known = fact.clone());
+        }
+        self.by_id.insert(summary.attempt.clone(), Arc::clone(summary));
+    }
+
     fn forget_oldest(&mut self) {
         let Some(oldest) = self.newest.pop_front() else { return };
         self.by_id.remove(&oldest.attempt);
@@ -266,6 +287,24 @@ pub(crate) mod tests {
         history.learn(Arc::new(summary("1", "zlib", "1", 99)));
         assert_eq!(history.len(), 1);
         assert_eq!(history.newest_first().next().unwrap().need_peak, Bytes(10 << 20));
+    }
+
+    #[test]
+    fn a_settled_attempt_is_changed_everywhere_and_stands_where_it_stood() {
+        let mut history = History::new(100);
+        for n in 0..3 {
+            history.learn(Arc::new(summary(&n.to_string(), "zlib", "1", 10)));
+        }
+        let settled = Arc::new(Summary { outcome: Outcome::Failed, ..summary("1", "zlib", "1", 10) });
+        history.settle(&settled);
+        history.settle(&Arc::new(summary("unknown", "zlib", "1", 10)));
+        assert_eq!(history.len(), 3);
+        for rung in Rung::LADDER.into_iter().filter(|rung| *rung != Rung::BuildSystem) {
+            let second = history.on_rung(rung, &settled.key).nth(1).unwrap();
+            assert!(Arc::ptr_eq(&second.summary, &settled), "{rung:?}");
+        }
+        assert!(Arc::ptr_eq(history.newest_first().nth(1).unwrap(), &settled));
+        assert!(Arc::ptr_eq(history.get(&settled.attempt).unwrap(), &settled));
     }
 
     #[test]

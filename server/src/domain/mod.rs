@@ -13,6 +13,7 @@ mod progress;
 mod sample;
 mod starvation;
 mod summary;
+mod told;
 mod units;
 mod verdict;
 
@@ -29,6 +30,7 @@ pub use progress::Progress;
 pub use sample::Sample;
 pub use starvation::Starvation;
 pub use summary::{Origin, Summary, Totals};
+pub use told::{End, Told};
 pub use units::{Bytes, Cores, CpuMicros, Micros, Millis};
 pub use verdict::{
     Action, Cost, Evidence, EvidenceLine, EvidenceSource, Growth, Outlook, Signature, Verdict,

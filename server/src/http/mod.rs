@@ -3,39 +3,58 @@
 //! | endpoint | answer |
 //! |---|---|
 //! | `GET /` | this table, as text |
+//! | `GET /v1/allocation?spec=` | what a job of stock Spack shall ask for, as variables of that job |
+//! | `POST /v1/collect` | takes GitLab's job hook |
 //! | `GET /livez` | 200 while the process runs |
 //! | `GET /readyz` | 200 while it serves and its store takes writes, else 503 with the reason |
 //! | `GET /metrics` | all metrics, OpenMetrics text |
+//!
+//! Below `/v1`, whatever is not an answer is an object with one text, `{"error": "field: what is wrong"}`, and one line in the log.
+
+mod allocation;
+mod collect;
+mod probes;
+mod refusal;
+mod token;
 
 use std::sync::Arc;
 
 use axum::{
     Router,
     extract::{Request, State},
-    http::{StatusCode, header},
+    http::{Method, StatusCode, Uri},
     middleware::{self, Next},
-    response::{IntoResponse, Response},
-    routing::get,
+    response::Response,
+    routing::{get, post},
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    grpc::Calls,
-    metrics::Metrics,
-    store::{Mode, Store},
+    domain::Fault, gantry, grpc::Calls, ingest::Ingest, learned::Learned, metrics::Metrics, predict,
+    store::Store,
 };
+use refusal::refuse;
+pub(crate) use token::Token;
 
 const INDEX: &str = "plimsoll-server\n\
-    /livez    200 while the process runs\n\
-    /readyz   200 while it serves and its store takes writes\n\
-    /metrics  OpenMetrics\n";
+    /v1/allocation  what a Spack job shall ask for (?spec=)\n\
+    /v1/collect     takes GitLab's job hook\n\
+    /livez          200 while the process runs\n\
+    /readyz         200 while it serves and its store takes writes\n\
+    /metrics        OpenMetrics\n";
 
 /// What the handlers look at.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) store: Store,
+    pub(crate) ingest: Ingest,
+    pub(crate) learned: Learned,
+    pub(crate) predict: Arc<predict::Settings>,
+    pub(crate) gantry: Arc<gantry::Settings>,
+    /// Of the job hook; `None` takes every hook.
+    pub(crate) token: Option<Token>,
     pub(crate) calls: Calls,
     pub(crate) stopping: CancellationToken,
 }
@@ -48,9 +67,13 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts) -> anyhow::Result
     let stopping = parts.stopping.clone();
     let router = Router::new()
         .route("/", get(async || INDEX))
+        .route("/v1/allocation", get(allocation::allocation))
+        .route("/v1/collect", post(collect::collect))
         .route("/livez", get(async || "ok\n"))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
+        .route("/readyz", get(probes::readyz))
+        .route("/metrics", get(probes::metrics))
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
     axum::serve(listener, router).with_graceful_shutdown(stopping.cancelled_owned()).await?;
@@ -63,22 +86,11 @@ async fn counted(State(calls): State<Calls>, request: Request, next: Next) -> Re
     next.run(request).await
 }
 
-async fn readyz(State(parts): State<Parts>) -> impl IntoResponse {
-    if parts.stopping.is_cancelled() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned());
-    }
-    match parts.store.status().mode {
-        Mode::Writable => (StatusCode::OK, "ok\n".to_owned()),
-        Mode::ReadOnly { reason } => {
-            (StatusCode::SERVICE_UNAVAILABLE, format!("the store cannot write: {reason}\n"))
-        }
-    }
+async fn no_such_path(uri: Uri) -> Response {
+    refuse(uri.path(), StatusCode::NOT_FOUND, &Fault::new("path", "is not served; GET / lists what is"))
 }
 
-async fn metrics(State(parts): State<Parts>) -> impl IntoResponse {
-    let content_type = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
-    match parts.metrics.encode() {
-        Ok(text) => (StatusCode::OK, content_type, text),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, content_type, format!("# {error}\n# EOF\n")),
-    }
+async fn wrong_method(method: Method, uri: Uri) -> Response {
+    let fault = Fault::new("method", format!("{method} is not served here; GET / lists what is"));
+    refuse(uri.path(), StatusCode::METHOD_NOT_ALLOWED, &fault)
 }

@@ -10,6 +10,7 @@ mod request;
 mod resume;
 mod round;
 mod session;
+mod settle;
 mod stage;
 mod start;
 mod worker;

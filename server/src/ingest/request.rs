@@ -8,7 +8,7 @@ use super::{
     refusal::Refusal,
     session::{Append, Finish, StreamHandle},
 };
-use crate::domain::{Attempt, AttemptId, Progress, Verdict};
+use crate::domain::{Attempt, AttemptId, Progress, Told, Verdict};
 
 /// Where an answer goes. Nobody may wait for it any more; then it is dropped.
 pub(super) type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -40,6 +40,10 @@ pub(super) enum Request {
         fingerprint: u64,
         verdict: Box<Verdict>,
         answer: Answer<Verdict>,
+    },
+    /// Nobody waits for it.
+    Settle {
+        told: Told,
     },
     Watch {
         answer: Answer<(Vec<Running>, broadcast::Receiver<Change>)>,

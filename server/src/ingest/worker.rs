@@ -11,6 +11,7 @@ use super::{
     request::{Change, Request, Running},
     round::{Promise, Round},
     session::Session,
+    settle::Remembered,
 };
 use crate::domain::AttemptId;
 
@@ -27,6 +28,7 @@ pub(crate) struct Worker {
     queue: mpsc::Receiver<Request>,
     pub(super) sessions: HashMap<AttemptId, Session>,
     pub(super) changes: broadcast::Sender<Change>,
+    pub(super) remembered: Remembered,
 }
 
 impl Worker {
@@ -35,7 +37,7 @@ impl Worker {
         queue: mpsc::Receiver<Request>,
         changes: broadcast::Sender<Change>,
     ) -> Self {
-        Self { parts, queue, sessions: HashMap::new(), changes }
+        Self { parts, queue, sessions: HashMap::new(), changes, remembered: Remembered::default() }
     }
 
     /// Works until `stop`, then answers what is queued, and ends.
@@ -59,11 +61,13 @@ impl Worker {
 
     async fn work(&mut self, requests: impl Iterator<Item = Request>) {
         let mut round = Round::default();
-        let mut finishing = Vec::new();
+        let (mut finishing, mut settling) = (Vec::new(), Vec::new());
         for request in requests {
             match request {
                 // needs the samples of this round on disk
                 Request::Finish { finish, stream, answer } => finishing.push((finish, stream, answer)),
+                // needs to know which attempts are open, and is known when one of them ends
+                Request::Settle { told } => settling.push(told),
                 Request::Open { attempt, stream, answer } => {
                     self.stage_open(&mut round, *attempt, &stream, answer).await;
                 }
@@ -85,6 +89,9 @@ impl Worker {
             }
         }
         self.commit(&mut round).await;
+        for told in settling {
+            self.settle(told).await;
+        }
         for (finish, stream, answer) in finishing {
             let result = self.seal(finish, stream.as_ref()).await;
             drop(answer.send(result));

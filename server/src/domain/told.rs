@@ -1,0 +1,25 @@
+//! What a CI system tells of the end of an attempt that it ran.
+
+use super::AttemptId;
+
+/// How a job ended, in the words of the CI system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It did what it should.
+    Succeeded,
+    /// It did not.
+    Failed,
+    /// Somebody ended it.
+    Canceled,
+}
+
+/// What a CI system tells of the end of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// The ids that an agent may have given to the job's attempt, likeliest first. At most two.
+    pub attempts: Vec<AttemptId>,
+    /// How it ended.
+    pub end: End,
+    /// Why, in the words of the CI system; empty if it did not say.
+    pub reason: String,
+}

@@ -1,0 +1,127 @@
+//! A prediction as variables of a GitLab job, in the only form that every Spack takes: an object of texts.
+//!
+//! A value above what the runner allows fails the job, and a request above its limit makes a pod that Kubernetes refuses: so
+//! every value is bounded, last the request by the limit that goes with it.
+
+use serde::Serialize;
+
+use super::settings::{Extra, Settings};
+use crate::domain::{Bytes, Cores, Prediction};
+
+/// The body of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Answer {
+    variables: Variables,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Variables {
+    #[serde(rename = "KUBERNETES_CPU_REQUEST")]
+    cpu_request: String,
+    #[serde(rename = "KUBERNETES_MEMORY_REQUEST")]
+    memory_request: String,
+    #[serde(rename = "KUBERNETES_CPU_LIMIT", skip_serializing_if = "Option::is_none")]
+    cpu_limit: Option<String>,
+    #[serde(rename = "KUBERNETES_MEMORY_LIMIT", skip_serializing_if = "Option::is_none")]
+    memory_limit: Option<String>,
+    #[serde(rename = "SPACK_BUILD_JOBS", skip_serializing_if = "Option::is_none")]
+    build_jobs: Option<String>,
+}
+
+/// What a job shall ask for.
+pub(crate) fn answer(prediction: &Prediction, settings: &Settings) -> Answer {
+    let sent = |extra| settings.extras.contains(&extra);
+    let memory = |max: Option<Bytes>| max.map_or(u64::MAX, |max| max.0);
+    let cpu = |max: Option<Cores>| max.map_or(u64::MAX, millicores);
+    let memory_limit = prediction.memory_limit.value.min(memory(settings.max_memory_limit));
+    let cpu_limit = prediction.cpu_limit.value.min(cpu(settings.max_cpu_limit));
+    let memory_request = prediction.memory_request.value.min(memory(settings.max_memory_request));
+    let cpu_request = prediction.cpu_request.value.min(cpu(settings.max_cpu_request));
+    Answer {
+        variables: Variables {
+            cpu_request: format!("{}m", cpu_request.min(cpu_limit)),
+            memory_request: mebibytes(memory_request.min(memory_limit)),
+            cpu_limit: sent(Extra::CpuLimit).then(|| format!("{cpu_limit}m")),
+            memory_limit: sent(Extra::MemoryLimit).then(|| mebibytes(memory_limit)),
+            build_jobs: sent(Extra::BuildJobs).then(|| prediction.build_jobs.value.to_string()),
+        },
+    }
+}
+
+/// Predictions are whole mebibytes; only a bound is not, and it is never rounded up.
+fn mebibytes(bytes: u64) -> String {
+    if bytes < Bytes::MIB.0 { bytes.to_string() } else { format!("{}Mi", bytes / Bytes::MIB.0) }
+}
+
+/// Whole thousandths of a core, never rounded up. The least amount keeps 0.29 from becoming 289.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` saturates; bounds are positive"
+)]
+fn millicores(cores: Cores) -> u64 {
+    (cores.0 * 1000.0 + 1e-6) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::{History, Key},
+        predict,
+    };
+
+    fn sizes(memory_gib: (u64, u64), milli: (u64, u64)) -> Prediction {
+        let mut prediction =
+            predict::predict(&History::new(1), &Key::default(), &predict::Settings::default());
+        prediction.memory_request.value = memory_gib.0 << 30;
+        prediction.memory_limit.value = memory_gib.1 << 30;
+        prediction.cpu_request.value = milli.0;
+        prediction.cpu_limit.value = milli.1;
+        prediction.build_jobs.value = 8;
+        prediction
+    }
+
+    fn text(prediction: &Prediction, settings: &Settings) -> String {
+        serde_json::to_string(&answer(prediction, settings)).unwrap()
+    }
+
+    #[test]
+    fn without_settings_only_the_two_requests_are_sent() {
+        let said = text(&sizes((2, 4), (1234, 2000)), &Settings::default());
+        let expected =
+            r#"{"variables":{"KUBERNETES_CPU_REQUEST":"1234m","KUBERNETES_MEMORY_REQUEST":"2048Mi"}}"#;
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn extras_are_sent_when_they_are_switched_on() {
+        let settings = Settings { extras: Extra::ALL.to_vec(), ..Settings::default() };
+        let said = text(&sizes((2, 4), (1234, 2000)), &settings);
+        let expected =
+            r#""KUBERNETES_CPU_LIMIT":"2000m","KUBERNETES_MEMORY_LIMIT":"4096Mi","SPACK_BUILD_JOBS":"8"}}"#;
+        assert!(said.ends_with(expected), "{said}");
+    }
+
+    #[test]
+    fn nothing_goes_above_what_the_runner_allows() {
+        let settings = Settings {
+            extras: Extra::ALL.to_vec(),
+            max_memory_request: Some(Bytes(64_000_000_000)),
+            max_memory_limit: Some(Bytes(96_000_000_000)),
+            max_cpu_request: Some(Cores(16.0)),
+            max_cpu_limit: Some(Cores(0.29)),
+            ..Settings::default()
+        };
+        let said = text(&sizes((100, 200), (99_000, 99_000)), &settings);
+        // 64e9 / 2^20 = 61035.2, 96e9 / 2^20 = 91552.7; the CPU request may not exceed its limit either
+        for part in [
+            r#""KUBERNETES_MEMORY_REQUEST":"61035Mi""#,
+            r#""KUBERNETES_MEMORY_LIMIT":"91552Mi""#,
+            r#""KUBERNETES_CPU_REQUEST":"290m""#,
+            r#""KUBERNETES_CPU_LIMIT":"290m""#,
+        ] {
+            assert!(said.contains(part), "{part} is not in {said}");
+        }
+    }
+}

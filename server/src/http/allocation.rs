@@ -1,0 +1,92 @@
+//! `GET /v1/allocation?spec=`: convert, predict, convert. Never slow: Spack asks for one spec after another and waits for each.
+
+use std::{sync::Arc, time::Instant};
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use plimsoll_proto::limits;
+
+use super::{
+    Parts,
+    refusal::{json, refuse},
+};
+use crate::{
+    domain::{Fault, History, Key, Prediction},
+    gantry,
+    metrics::Kind,
+    predict,
+};
+
+/// Header that names the project of a spec.
+const PROJECT: &str = "Plimsoll-Project";
+
+/// Newest attempts among which a project is looked for.
+const LOOKED_AT: usize = 128;
+
+pub(super) async fn allocation(State(parts): State<Parts>, request: Request) -> Response {
+    let count = |kind| parts.metrics.allocations.get_or_create(&Kind::of(kind)).inc();
+    let key = match key_of(&parts, request.uri().query().unwrap_or_default(), request.headers()) {
+        Ok(key) => Arc::new(key),
+        Err(fault) => {
+            count("refused");
+            return refuse(request.uri().path(), StatusCode::BAD_REQUEST, &fault);
+        }
+    };
+    let prediction = match within(&parts, Arc::clone(&key)).await {
+        Some(prediction) => {
+            count("answered");
+            prediction
+        }
+        None => {
+            count("late");
+            tracing::warn!(package = key.package, "a prediction took too long: sent the defaults");
+            predict::predict(&History::new(1), &key, &parts.predict)
+        }
+    };
+    match serde_json::to_string(&gantry::answer(&prediction, &parts.gantry)) {
+        Ok(body) => json(StatusCode::OK, body),
+        Err(error) => {
+            let fault = Fault::new("answer", error.to_string());
+            refuse(request.uri().path(), StatusCode::INTERNAL_SERVER_ERROR, &fault)
+        }
+    }
+}
+
+fn key_of(parts: &Parts, query: &str, headers: &HeaderMap) -> Result<Key, Fault> {
+    let key = gantry::parse_spec(&gantry::parameter(query, "spec")?)?;
+    let project = match headers.get(PROJECT) {
+        Some(said) => {
+            let said = said.to_str().ok().filter(|said| said.len() <= limits::KEY_FIELD_BYTES);
+            let rule = format!("must be at most {} printable characters", limits::KEY_FIELD_BYTES);
+            said.ok_or_else(|| Fault::new(PROJECT, rule))?.to_owned()
+        }
+        None => parts.gantry.project.clone().unwrap_or_else(|| usual_project(parts)),
+    };
+    Ok(Key { project, ..key })
+}
+
+/// Spack does not say for which project it asks. Where nobody does, it is that of the newest attempt that has one.
+fn usual_project(parts: &Parts) -> String {
+    parts.learned.read(|history| {
+        let mut projects = history.newest_first().take(LOOKED_AT).map(|summary| &summary.key.project);
+        projects.find(|project| !project.is_empty()).cloned().unwrap_or_default()
+    })
+}
+
+/// A prediction, unless it takes too long: the machine may be busy.
+async fn within(parts: &Parts, key: Arc<Key>) -> Option<Prediction> {
+    let (learned, settings, metrics) =
+        (parts.learned.clone(), Arc::clone(&parts.predict), Arc::clone(&parts.metrics));
+    let predicting = tokio::task::spawn_blocking(move || {
+        let began = Instant::now();
+        let prediction = learned.read(|history| predict::predict(history, &key, &settings));
+        metrics.predict_seconds.observe(began.elapsed().as_secs_f64());
+        let rung = prediction.memory_limit.basis.rung;
+        metrics.predictions.get_or_create(&Kind::of(rung.as_str())).inc();
+        prediction
+    });
+    tokio::time::timeout(parts.gantry.answer_within, predicting).await.ok()?.ok()
+}

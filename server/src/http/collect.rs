@@ -1,0 +1,83 @@
+//! `POST /v1/collect`: GitLab's job hook. Answered at once, worked on later: a hook that waits is a hook that GitLab turns off.
+
+use std::time::Duration;
+
+use axum::{
+    body::{Body, to_bytes},
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+
+use super::{
+    Parts,
+    refusal::{json, refuse},
+};
+use crate::{
+    domain::Fault,
+    gantry::{self, Hook},
+    metrics::Kind,
+};
+
+/// A job hook has some kilobytes; its commit message may be long.
+const BODY_BYTES: usize = 1024 * 1024;
+/// GitLab gives up after as long.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
+
+pub(super) async fn collect(State(parts): State<Parts>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let count = |kind| parts.metrics.hooks.get_or_create(&Kind::of(kind)).inc();
+    match take(&parts, &head.headers, body).await {
+        Ok(Some(kind)) => {
+            count(kind);
+            accepted()
+        }
+        // counted when it is worked on
+        Ok(None) => accepted(),
+        Err((status, fault)) => {
+            count("refused");
+            refuse(head.uri.path(), status, &fault)
+        }
+    }
+}
+
+fn accepted() -> Response {
+    json(StatusCode::OK, "{}".to_owned())
+}
+
+/// What became of a hook that was not handed on.
+async fn take(
+    parts: &Parts,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Option<&'static str>, (StatusCode, Fault)> {
+    let said = headers.get("X-Gitlab-Token").map_or(&[][..], |said| said.as_bytes());
+    if parts.token.as_ref().is_some_and(|token| !token.is(said)) {
+        let fault = Fault::new("X-Gitlab-Token", "is not the token in collect_token_file");
+        return Err((StatusCode::UNAUTHORIZED, fault));
+    }
+    let body = read(body).await?;
+    let instance = headers.get("X-Gitlab-Instance").and_then(|instance| instance.to_str().ok());
+    match gantry::read_hook(&body, instance).map_err(|fault| (StatusCode::BAD_REQUEST, fault))? {
+        Hook::Other => Ok(Some("other")),
+        Hook::Ended(told) => {
+            if parts.ingest.tell(told) {
+                return Ok(None);
+            }
+            tracing::warn!("dropped a job hook: too many requests wait for the writer");
+            Ok(Some("dropped"))
+        }
+    }
+}
+
+async fn read(body: Body) -> Result<axum::body::Bytes, (StatusCode, Fault)> {
+    let read = tokio::time::timeout(BODY_WITHIN, to_bytes(body, BODY_BYTES)).await;
+    let late = |_late| {
+        let description = format!("did not come whole within {} s", BODY_WITHIN.as_secs());
+        (StatusCode::REQUEST_TIMEOUT, Fault::new("body", description))
+    };
+    read.map_err(late)?.map_err(|error| {
+        let fault = Fault::new("body", format!("{error}; at most {BODY_BYTES} bytes are read"));
+        (StatusCode::PAYLOAD_TOO_LARGE, fault)
+    })
+}

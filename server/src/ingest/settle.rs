@@ -1,0 +1,186 @@
+//! What a CI system tells of the end of a job settles how its attempt ended, if nobody saw it: an agent beside a build has no
+//! exit status, and an agent that died with its pod says nothing at all.
+//!
+//! | what is known of the attempt | then |
+//! |---|---|
+//! | it ended, and nobody saw how | its summary is put again with outcome and cause, and the history has the new one |
+//! | it ended, and somebody saw how | nothing: what was seen counts more, and what was told first |
+//! | it is open, or not known yet | remembered until its end, in memory and bounded |
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use tokio::sync::mpsc::error::TrySendError;
+
+use super::{Ingest, refusal::Refusal, request::Request, stage::unwritable, worker::Worker};
+use crate::{
+    domain::{AttemptId, End, Evidence, Outcome, Summary, Told},
+    metrics::Kind,
+    retry,
+    store::{self, Batch},
+};
+
+/// Ends that are remembered until their attempt ends: the jobs of a few hours, most of which no agent ever measures. About 3 MB.
+const REMEMBERED: usize = 10_000;
+
+/// Ends that came before their attempt's, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Remembered {
+    ends: HashMap<AttemptId, Told>,
+    order: VecDeque<AttemptId>,
+}
+
+impl Remembered {
+    /// Keeps the first word on each attempt. The oldest is forgotten for it, if there are too many.
+    fn keep(&mut self, id: AttemptId, told: &Told) {
+        if self.ends.contains_key(&id) {
+            return;
+        }
+        while self.order.len() >= REMEMBERED {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.ends.remove(&oldest);
+        }
+        self.order.push_back(id.clone());
+        self.ends.insert(id, told.clone());
+    }
+
+    /// What was told of this attempt.
+    pub(super) fn of(&self, id: &AttemptId) -> Option<&Told> {
+        self.ends.get(id)
+    }
+}
+
+impl Ingest {
+    /// Takes what a CI system tells, to be worked on later; false if the queue is full or the server stops.
+    pub(crate) fn tell(&self, told: Told) -> bool {
+        match self.requests.try_send(Request::Settle { told }) {
+            Ok(()) => true,
+            Err(TrySendError::Full(_) | TrySendError::Closed(_)) => false,
+        }
+    }
+}
+
+impl Worker {
+    /// Settles the attempt that is meant, now or when it ends.
+    pub(super) async fn settle(&mut self, told: Told) {
+        let done = self.try_settle(&told).await;
+        let kind = done.as_ref().map_or("unwritable", |kind| *kind);
+        if let Err(refusal) = done {
+            tracing::warn!(attempt = ?told.attempts.first(), error = %refusal, "could not settle an attempt");
+        }
+        self.parts.metrics.hooks.get_or_create(&Kind::of(kind)).inc();
+    }
+
+    async fn try_settle(&mut self, told: &Told) -> Result<&'static str, Refusal> {
+        for id in told.attempts.iter().filter(|id| !self.sessions.contains_key(*id)) {
+            let stored = store::read_summary(&self.parts.store, id).await;
+            let Some(summary) = stored.map_err(|error| Refusal::Unreadable(error.to_string()))? else {
+                continue;
+            };
+            let Some(settled) = settled(&summary, told) else { return Ok("known") };
+            let mut batch = Batch::default();
+            store::put_summary(&mut batch, &settled).map_err(unwritable)?;
+            self.parts.store.commit(batch).await.map_err(unwritable)?;
+            let cause = settled.cause.map_or("none", |cause| cause.as_str());
+            tracing::info!(attempt = %id, outcome = ?settled.outcome, cause, "settled how an attempt ended");
+            self.parts.learned.settle(Arc::new(settled));
+            return Ok("settled");
+        }
+        for id in &told.attempts {
+            self.remembered.keep(id.clone(), told);
+        }
+        Ok("remembered")
+    }
+}
+
+/// The summary with the outcome that was told; `None` if somebody saw another one. The exit stays unknown: nobody told it.
+pub(super) fn settled(summary: &Summary, told: &Told) -> Option<Summary> {
+    if summary.outcome != Outcome::Lost || summary.exit.is_some() {
+        return None;
+    }
+    let outcome = if told.end == End::Succeeded { Outcome::Succeeded } else { Outcome::Failed };
+    let mut settled = Summary { outcome, cause: None, censored: false, ..summary.clone() };
+    if outcome == Outcome::Succeeded {
+        return Some(settled);
+    }
+    let reason = if told.end == End::Canceled { "canceled" } else { told.reason.as_str() };
+    let evidence = Evidence {
+        attempt: settled.attempt.clone(),
+        key: settled.key.clone(),
+        number: settled.number,
+        measured: Some(Arc::new(settled.clone())),
+        exit: None,
+        log_tail: String::new(),
+        failure_reason: reason.to_owned(),
+        container_reason: String::new(),
+        pod_reason: String::new(),
+        time_limit: None,
+        growth: None,
+    };
+    // without a log no rule is asked
+    let finding = retry::classify(&evidence, &retry::Rules::built_in());
+    settled.cause = finding.cause;
+    settled.censored = retry::is_censored(&settled, settled.cause);
+    Some(settled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Cause, Exit, test_summary};
+
+    fn told(end: End, reason: &str) -> Told {
+        Told { attempts: vec![AttemptId::parse("a").unwrap()], end, reason: reason.to_owned() }
+    }
+
+    fn lost() -> Summary {
+        let lost = test_summary("a", "zlib", "1", 100);
+        Summary { outcome: Outcome::Lost, exit: None, cause: Some(Cause::Unknown), ..lost }
+    }
+
+    #[test]
+    fn what_is_told_settles_outcome_and_cause_and_makes_up_no_exit() {
+        let settled = |end, reason| {
+            let settled = settled(&lost(), &told(end, reason)).unwrap();
+            (settled.outcome, settled.cause, settled.exit)
+        };
+        assert_eq!(settled(End::Succeeded, ""), (Outcome::Succeeded, None, None));
+        let failed = |cause| (Outcome::Failed, Some(cause), None);
+        assert_eq!(settled(End::Canceled, ""), failed(Cause::Canceled));
+        assert_eq!(settled(End::Failed, "job_execution_timeout"), failed(Cause::Timeout));
+        assert_eq!(settled(End::Failed, "scheduler_failure"), failed(Cause::Infra));
+        assert_eq!(settled(End::Failed, "of_2030"), failed(Cause::Unknown));
+    }
+
+    #[test]
+    fn counters_of_the_kernel_say_more_than_gitlab() {
+        let limit = Some(crate::domain::Bytes(100 << 20));
+        let mut killed = Summary { oom_kill: Some(1), censored: true, ..lost() };
+        killed.resources.memory_limit = limit;
+        let settled = settled(&killed, &told(End::Failed, "script_failure")).unwrap();
+        assert_eq!((settled.cause, settled.censored), (Some(Cause::Oom), true));
+    }
+
+    #[test]
+    fn what_somebody_saw_stands() {
+        let seen = test_summary("a", "zlib", "1", 100);
+        assert_eq!(settled(&seen, &told(End::Failed, "")), None);
+        let failed = Summary { outcome: Outcome::Failed, exit: Some(Exit::Code(1)), ..seen };
+        assert_eq!(settled(&failed, &told(End::Succeeded, "")), None);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_the_first_word_stands() {
+        let mut remembered = Remembered::default();
+        let id = |n: usize| AttemptId::parse(&n.to_string()).unwrap();
+        for n in 0..REMEMBERED + 5 {
+            remembered.keep(id(n), &told(End::Failed, ""));
+            remembered.keep(id(n), &told(End::Succeeded, ""));
+        }
+        assert_eq!((remembered.ends.len(), remembered.order.len()), (REMEMBERED, REMEMBERED));
+        assert!(remembered.of(&id(4)).is_none());
+        assert_eq!(remembered.of(&id(5)).map(|told| told.end), Some(End::Failed));
+    }
+}

@@ -1,0 +1,270 @@
+//! Stock Spack asks and GitLab tells: the two HTTP endpoints as unmodified clients use them.
+
+use std::{
+    fmt::Write as _,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+};
+
+use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, stats_client::StatsClient};
+use plimsoll_tests::{Agent, Programs, Sender, Server, eventually, hello, sample};
+use serde_json::{Value, json};
+
+/// What clients of 0.23 and 1.x ask for, by kind: many variants, both spellings of lists, quotes with a plus inside, no compiler,
+/// dates and letters in versions, capitals and dashes in variants, none at all.
+const SPECS: &[&str] = &[
+    "hdf5@1.14.6 ~cxx~fortran~hl~ipo~java~map~mpi+shared~szip~threadsafe+tools api=default build_system=cmake \
+        build_type=Release generator=make arch=linux-debian12-x86_64_v3%gcc@12.2.0",
+    "curl@8.15.0 ~gssapi~ldap+nghttp2 build_system=autotools libs:=shared,static tls:=openssl arch=linux-debian12-x86_64_v3%gcc@12.2.0",
+    "curl@8.10.1 ~gssapi~ldap+nghttp2 build_system=autotools libs=shared,static tls=openssl arch=linux-debian12-x86_64_v3%gcc@12.2.0",
+    "berkeley-db@18.1.40 +cxx~docs+stl build_system=autotools patches:=26090f4,b231fcc arch=linux-debian12-x86_64_v3%gcc@12.2.0",
+    "ca-certificates-mozilla@2025-08-12 build_system=generic arch=linux-debian12-x86_64_v3%none@none",
+    "ncurses@6.5-20250705 ~symlinks+termlib abi=none build_system=autotools patches:=7a351bc arch=linux-debian12-neoverse_v1%gcc@12.2.0",
+    "gcc@15.1.0 ~binutils+bootstrap build_system=autotools build_type=RelWithDebInfo languages:='c,c++,fortran' \
+        arch=linux-debian12-x86_64_v3%gcc@12.2.0",
+    "openjdk@17.0.11_9 build_system=generic certs=none arch=linux-debian12-icelake%none@none",
+    "openssh@9.9p1 +gssapi build_system=autotools arch=linux-debian12-x86_64%clang@18.1.3",
+    "libxcvt@compat-2023-12-09 ~X build_system=meson arch=darwin-sequoia-m1%apple-clang@16.0.0",
+    "mumps@5.7.3 +fortran-bindings~X_y build_system=generic cflags=='-O2 -g' arch=linux-debian12-x86_64_v3%gcc@12.2.0",
+    "zlib@1.3.1 arch=linux-debian12-x86_64_v3%gcc@12.2.0",
+    "zlib@1.3.1  arch=linux-debian12-x86_64_v3%gcc@12.2.0",
+    "py-wheel@0.45.1 build_system=generic arch=linux-debian12-x86_64_v3%none@none",
+    "gcc-runtime@12.2.0 build_system=generic arch=linux-debian12-x86_64_v3%none@none",
+    "compiler-wrapper@1.0 build_system=generic arch=linux-debian12-x86_64_v3%none@none",
+    "tau@git.2024-develop=2.34 +x a=b=c build_system=generic arch=linux-debian12-x86_64_v3%gcc@12.2.0",
+];
+
+/// As Python's `urllib.parse.quote` writes it.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"_.-~/".contains(&byte) {
+            quoted.push(char::from(byte));
+        } else {
+            write!(quoted, "%{byte:02X}").unwrap();
+        }
+    }
+    quoted
+}
+
+fn start(options: &[&str]) -> (tempfile::TempDir, Server) {
+    let dir = tempfile::tempdir().unwrap();
+    // the defaults after 50 ms are right, and would make a stalled machine fail a test
+    let options = [&["--allocation-within", "10min"], options].concat();
+    let server = Server::start_with(Programs::for_tests(), dir.path(), &options).unwrap();
+    (dir, server)
+}
+
+/// Sends these bytes and reads status and body.
+fn send(server: &Server, request: &[u8]) -> (u16, String) {
+    let mut stream = TcpStream::connect(server.http).unwrap();
+    // a server that refuses may close before all is written
+    let _refused = stream.write_all(request);
+    let mut answer = Vec::new();
+    let _reset = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8(answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").expect("no HTTP answer");
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// As Spack asks.
+fn ask(server: &Server, spec: &str, header: &str) -> Value {
+    let request = format!(
+        "GET /v1/allocation?spec={} HTTP/1.1\r\nAccept-Encoding: identity\r\nHost: {}\r\nUser-Agent: Spackbot/1.1.0\r\n{header}Connection: close\r\n\r\n",
+        quoted(spec),
+        server.http
+    );
+    let (status, body) = send(server, request.as_bytes());
+    assert_eq!(status, 200, "{spec}: {body}");
+    serde_json::from_str(&body).unwrap()
+}
+
+fn hook(server: &Server, headers: &str, body: &str) -> (u16, String) {
+    let request = format!(
+        "POST /v1/collect HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-Gitlab-Event: Job Hook\r\n\
+         Idempotency-Key: 1\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    send(server, request.as_bytes())
+}
+
+fn ended(job: u64, status: &str, reason: &str) -> String {
+    json!({
+        "object_kind": "build", "build_id": job, "build_name": "zlib@1.3 /abcdefg", "build_status": status,
+        "build_started_at": "2026-02-23 02:41:37 UTC", "build_finished_at": "2026-02-23T02:42:37.886Z",
+        "build_failure_reason": reason, "pipeline_id": 1, "runner": null,
+        "project": {"web_url": "https://gitlab.example/spack/spack"},
+    })
+    .to_string()
+}
+
+async fn outcome(server: &Server, attempt: &str) -> (pb::Outcome, pb::Cause) {
+    let mut client = StatsClient::connect(server.url()).await.unwrap();
+    let ask = pb::GetAttemptRequest { attempt: attempt.into(), ..Default::default() };
+    let summary = client.get_attempt(ask).await.unwrap().into_inner().summary.unwrap();
+    assert_eq!(summary.exit, None, "nobody told an exit");
+    (summary.outcome(), summary.cause())
+}
+
+/// An attempt whose end nobody saw.
+async fn measured(server: &Server, attempt: &str) {
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello(attempt, "zlib")).await.unwrap();
+    let attempt = attempt.to_owned();
+    let samples = (1..=3).map(sample).collect();
+    let batch = pb::Batch { attempt: attempt.clone(), first_sequence: 1, lost: 0, samples };
+    stream.exchange(Sent::Batch(batch)).await.unwrap();
+    let finish = pb::Finish { attempt, last_sequence: 3, wall_ms: 4000, ..pb::Finish::default() };
+    stream.exchange(Sent::Finish(finish)).await.unwrap();
+}
+
+#[test]
+fn every_spec_of_a_stock_client_gets_an_object_of_texts() {
+    let (_dir, server) = start(&[]);
+    for spec in SPECS {
+        let answer = ask(&server, spec, "");
+        assert_eq!(answer.as_object().unwrap().len(), 1, "{answer}");
+        let variables = answer["variables"].as_object().unwrap();
+        let names: Vec<_> = variables.keys().map(String::as_str).collect();
+        assert_eq!(names, ["KUBERNETES_CPU_REQUEST", "KUBERNETES_MEMORY_REQUEST"], "{spec}");
+        assert!(variables.values().all(Value::is_string), "{answer}");
+    }
+}
+
+#[test]
+fn what_the_agent_measured_is_found_under_the_spec_that_is_asked_for() {
+    let (dir, server) = start(&["--allocation-extras", "memory_limit,cpu_limit,build_jobs"]);
+    let spack = "CI_PROJECT_PATH=spack/spack SPACK_JOB_SPEC_PKG_NAME=gcc SPACK_JOB_SPEC_PKG_VERSION=15.1.0 \
+        SPACK_JOB_SPEC_COMPILER_NAME=none SPACK_JOB_SPEC_COMPILER_VERSION=none SPACK_JOB_SPEC_ARCH=linux-debian12-zen4";
+    let variants = "~x+bootstrap build_system=autotools languages:='c,c++' libs:=shared,static";
+    let mut agent = Agent::new(Programs::for_tests(), server.url(), &dir.path().join("spool"));
+    agent = agent.with("SPACK_JOB_SPEC_VARIANTS", variants);
+    for (name, value) in spack.split_whitespace().filter_map(|word| word.split_once('=')) {
+        agent = agent.with(name, value);
+    }
+    let run = agent.call(&["run", "--attempt", "first", "--", "sh", "-c", "sleep 1"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let spec = format!("gcc@15.1.0 {variants} arch=linux-debian12-zen4%none@none");
+    let newer = ask(&server, &spec, "");
+    assert_eq!(newer["variables"].as_object().unwrap().len(), 5, "{newer}");
+    assert_eq!(ask(&server, &spec.replace(":=", "="), ""), newer);
+    let (_, metrics) = server.get("/metrics").unwrap();
+    assert!(metrics.contains("plimsoll_predictions_total{kind=\"exact\"} 2\n"), "{metrics}");
+    ask(&server, &spec, "Plimsoll-Project: other/project\r\n");
+    let (_, metrics) = server.get("/metrics").unwrap();
+    assert!(metrics.contains("plimsoll_predictions_total{kind=\"exact\"} 2\n"), "{metrics}");
+}
+
+#[test]
+fn no_value_is_above_what_the_runner_allows() {
+    let most = ["--allocation-max-memory-request", "1G", "--allocation-max-memory-limit", "1500M"];
+    let cores = ["--allocation-max-cpu-request", "0.5", "--allocation-max-cpu-limit", "750m"];
+    let extras = ["--allocation-extras", "memory_limit,cpu_limit"];
+    let (_dir, server) = start(&[&most[..], &cores, &extras].concat());
+    let expected = json!({"variables": {
+        "KUBERNETES_CPU_REQUEST": "500m", "KUBERNETES_MEMORY_REQUEST": "953Mi",
+        "KUBERNETES_CPU_LIMIT": "750m", "KUBERNETES_MEMORY_LIMIT": "1430Mi",
+    }});
+    assert_eq!(ask(&server, SPECS[0], ""), expected);
+}
+
+#[test]
+fn bad_requests_get_a_status_that_is_no_success_and_the_field() {
+    let (_dir, server) = start(&[]);
+    let huge = format!("/v1/allocation?spec={}", quoted(&format!("a@1 {} arch=a", "+x".repeat(2000))));
+    let too_huge = format!("/v1/allocation?spec={}", "a".repeat(100_000));
+    for (method, path, status, words) in [
+        ("GET", "/v1/allocation", 400, "spec: is missing"),
+        ("GET", "/v1/allocation?spec=", 400, "spec: is empty"),
+        ("GET", "/v1/allocation?spec=%zz", 400, "spec: "),
+        ("GET", "/v1/allocation?spec=%ff%fe", 400, "spec: is not UTF-8"),
+        ("GET", "/v1/allocation?spec=a%00", 400, "spec: "),
+        ("GET", "/v1/allocation?spec=zlib", 400, "spec: has no arch"),
+        ("GET", "/v1/allocation?spec=../../etc/passwd%20arch=a", 400, "spec: its name"),
+        ("GET", "/v1/allocation?spec=a%20arch=a&spec=b%20arch=b", 400, "spec: stands twice"),
+        ("GET", &huge, 400, "spec: "),
+        // refused before it reaches us
+        ("GET", &too_huge, 414, ""),
+        ("POST", "/v1/allocation?spec=a%20arch=a", 405, "method: POST"),
+        ("GET", "/v1/collect", 405, "method: GET"),
+        ("GET", "/v1/allocation/", 404, "path: "),
+        ("GET", "/v1/../../etc/passwd", 404, "path: "),
+    ] {
+        let request =
+            format!("{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        let shown: String = path.chars().take(60).collect();
+        let (seen, body) = send(&server, request.as_bytes());
+        assert_eq!(seen, status, "{shown}: {body}");
+        assert!(body.contains(words), "{shown}: {body}");
+        if !words.is_empty() {
+            let error: Value = serde_json::from_str(&body).unwrap();
+            assert!(error["error"].is_string(), "{shown}: {body}");
+        }
+    }
+    let headers = "X: y\r\n".repeat(500);
+    let many = format!("GET /v1/allocation HTTP/1.1\r\nHost: x\r\n{headers}Connection: close\r\n\r\n");
+    assert_eq!(send(&server, many.as_bytes()).0, 431);
+    // so long that the server hangs up, perhaps before its answer can be read
+    let endless = format!("GET /v1/allocation?spec={}", "+x".repeat(1 << 19));
+    let _cut = TcpStream::connect(server.http).unwrap().write_all(endless.as_bytes());
+    assert_eq!(ask(&server, SPECS[0], "")["variables"].as_object().unwrap().len(), 2, "still serves");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hook_settles_the_end_that_nobody_saw_before_and_after_it() {
+    let (dir, server) = start(&[]);
+    measured(&server, "gitlab.example:1").await;
+    assert_eq!(outcome(&server, "gitlab.example:1").await.0, pb::Outcome::Lost);
+    for _ in 0..100 {
+        assert_eq!(hook(&server, "", &ended(1, "failed", "job_execution_timeout")), (200, "{}".to_owned()));
+    }
+    // what came first stands
+    assert_eq!(hook(&server, "", &ended(1, "success", "unknown_failure")).0, 200);
+    let timeout = (pb::Outcome::Failed, pb::Cause::Timeout);
+    let look = async || outcome(&server, "gitlab.example:1").await;
+    eventually("the first is settled", look, |seen| *seen == timeout).await;
+
+    assert_eq!(hook(&server, "", &ended(2, "success", "unknown_failure")).0, 200);
+    assert_eq!(hook(&server, "", &ended(2, "running", "unknown_failure")).0, 200);
+    // both go through one queue, so the hook is known when the attempt ends
+    measured(&server, "2").await;
+    assert_eq!(outcome(&server, "2").await, (pb::Outcome::Succeeded, pb::Cause::Unspecified));
+    let (_, metrics) = server.get("/metrics").unwrap();
+    for (kind, number) in [("settled", 1), ("known", 100), ("remembered", 1), ("other", 1)] {
+        let line = format!("plimsoll_hooks_total{{kind=\"{kind}\"}} {number}\n");
+        assert!(metrics.contains(&line), "{line} is not in {metrics}");
+    }
+
+    server.kill().unwrap();
+    let again = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    assert_eq!(outcome(&again, "gitlab.example:1").await, timeout, "on disk before it is shown");
+}
+
+#[test]
+fn hooks_without_the_token_or_with_wrong_fields_change_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    std::fs::write(&file, "s3cret\n").unwrap();
+    let (_data, server) = start(&["--collect-token-file", file.to_str().unwrap()]);
+    let good = ended(1, "success", "");
+    let token = "X-Gitlab-Token: s3cret\r\n";
+    assert_eq!(hook(&server, token, &good).0, 200);
+    for wrong in ["", "X-Gitlab-Token: s3cres\r\n", "X-Gitlab-Token: s3cret2\r\n"] {
+        let (status, body) = hook(&server, wrong, &good);
+        assert!(status == 401 && body.contains("X-Gitlab-Token"), "{status} {body}");
+    }
+    let late = good.replace("2026-02-23 02:41:37 UTC", "2027-02-23 02:41:37 UTC");
+    let typed = good.replace("\"success\"", "7");
+    for (body, status, words) in [
+        ("{", 400, "body: "),
+        ("{}", 400, "object_kind: is missing"),
+        (r#"{"object_kind":"build"}"#, 400, "build_id: "),
+        (late.as_str(), 400, "build_finished_at: is before"),
+        (typed.as_str(), 400, "build_status: "),
+        (r#"{"object_kind":"pipeline"}"#, 200, "{}"),
+        (&" ".repeat((1 << 20) + 1), 413, "body: "),
+    ] {
+        let (seen, said) = hook(&server, token, body);
+        assert!(seen == status && said.contains(words), "{words}: {seen} {said}");
+    }
+}
