@@ -5,6 +5,7 @@
 //! | [`cli`] | the command line |
 //! | [`key`], [`quantity`] | what is built, from the environment and the options |
 //! | [`run`] | runs a command, passes signals and the exit code through |
+//! | [`attach`] | follows a build that somebody else has started |
 //! | [`output`] | passes the command's output through, and reads phases out of it |
 //! | [`report`] | what is said at the end: a line, a page for the job's log, a file |
 //! | [`meter`], [`cgroup`], [`proctree`], [`kernel`] | reads what a build uses |
@@ -13,6 +14,7 @@
 //! | [`ask`] | predictions, verdicts and statistics, for people and for jobs |
 
 pub mod ask;
+pub mod attach;
 pub mod cgroup;
 pub mod cli;
 pub mod clock;

@@ -96,6 +96,27 @@ impl Meter {
         meter
     }
 
+    /// Follows a build that somebody else has started: through `groups` where it has some, whose counters are since they were made,
+    /// and through `tree` for what they do not count. `None` if neither measures anything.
+    pub fn follow(
+        kernel: &Kernel,
+        groups: Option<&Groups>,
+        tree: Option<Tree>,
+    ) -> Result<Option<Self>, Error> {
+        let limits = groups.map(Limits::read).unwrap_or_default();
+        let reader = groups.map(|groups| Reader::open(groups, &limits)).transpose()?.flatten();
+        let way = match (reader, tree) {
+            (Some(reader), tree) => {
+                let tree = tree.filter(|_tree| !reader.counts_cpu());
+                Way::Group(Box::new(reader), tree)
+            }
+            (None, Some(tree)) => Way::Tree(tree),
+            (None, None) => return Ok(None),
+        };
+        let (own, no_limit, agent, limit, failed) = (None, None, None, None, false);
+        Ok(Some(Self { way, own, limits, no_limit, kernel: kernel.clone(), agent, limit, failed }))
+    }
+
     fn use_own(&mut self, id: &str) -> Result<(), Error> {
         let absent = || Error::content(&self.kernel.path("/sys/fs/cgroup"), "memory accounting");
         let own = OwnGroup::make(self.agent.as_ref().ok_or_else(absent)?, id)?;

@@ -23,6 +23,8 @@ use crate::{
 pub struct Tree {
     proc: PathBuf,
     top: i32,
+    /// The build is `top` itself, and not only what is below it.
+    counts_top: bool,
     ticks_per_second: u64,
     /// CPU time of children that this process had waited for before.
     base_ticks: u64,
@@ -52,8 +54,18 @@ impl Tree {
     /// The descendants of process `top`.
     pub fn of(kernel: &Kernel, top: i32) -> Result<Self, Error> {
         let ticks_per_second = procfs::ticks_per_second().max(1);
-        let mut tree = Self { proc: kernel.path("/proc"), top, ticks_per_second, base_ticks: 0, cpu_usec: 0 };
+        let (proc, counts_top) = (kernel.path("/proc"), false);
+        let mut tree = Self { proc, top, counts_top, ticks_per_second, base_ticks: 0, cpu_usec: 0 };
         tree.base_ticks = tree.waited_ticks().map_err(|error| tree.error(error))?;
+        Ok(tree)
+    }
+
+    /// Process `top`, which somebody else has started, and its descendants, since they began. `proc` shows the processes. What
+    /// loses its parent is lost here: only a parent can be its reaper.
+    pub fn with_top(proc: PathBuf, top: i32) -> Result<Self, Error> {
+        let ticks_per_second = procfs::ticks_per_second().max(1);
+        let tree = Self { proc, top, counts_top: true, ticks_per_second, base_ticks: 0, cpu_usec: 0 };
+        tree.waited_ticks().map_err(|error| tree.error(error))?;
         Ok(tree)
     }
 
@@ -63,8 +75,10 @@ impl Tree {
         // a process that ends while it is looked at is no error; it is waited for, and counted by its parent
         let stats: Vec<Stat> = processes.flatten().filter_map(|process| process.stat().ok()).collect();
         let (mut reading, mut shared) = (Reading::default(), 0);
-        let mut ticks = self.waited_ticks().unwrap_or(0).saturating_sub(self.base_ticks);
-        for stat in descendants(&stats, self.top) {
+        let waited_before = if self.counts_top { 0 } else { self.waited_ticks().unwrap_or(0) };
+        let mut ticks = waited_before.saturating_sub(self.base_ticks);
+        let top = stats.iter().filter(|stat| self.counts_top && stat.pid == self.top);
+        for stat in descendants(&stats, self.top).into_iter().chain(top) {
             ticks = ticks.saturating_add(stat.utime).saturating_add(stat.stime).saturating_add(waited(stat));
             if let Ok(resident) = self.resident(stat.pid) {
                 reading.memory = reading.memory.saturating_add(resident.file);
@@ -161,6 +175,18 @@ mod tests {
         assert_eq!((reading.oom_kill, reading.memory_peak), (None, None));
         fake.remove("/proc/12/stat");
         assert_eq!(tree.read().unwrap().cpu_usec, reading.cpu_usec);
+    }
+
+    #[test]
+    fn a_build_that_somebody_else_started_counts_with_its_first_process_from_its_beginning() {
+        let fake = FakeKernel::new();
+        process(&fake, 10, 1, [9, 1, 100, 0], 50_000);
+        process(&fake, 11, 10, [100, 50, 0, 0], 1000);
+        let mut tree = Tree::with_top(fake.kernel().path("/proc"), 10).unwrap();
+        let reading = tree.read().unwrap();
+        assert_eq!(reading.need, (50_000 + 1000 + 8) * 1024);
+        assert_eq!(reading.cpu_usec, 260 * 1_000_000 / procfs::ticks_per_second());
+        assert!(Tree::with_top(fake.kernel().path("/proc"), 12).is_err());
     }
 
     #[test]

@@ -21,8 +21,14 @@ impl Learned {
         look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds a summary and returns how many attempts are known now.
+    /// Adds a summary and returns how many attempts are known now. Phases stay on disk: nobody learns from them, and 64 of them
+    /// would be most of what a summary takes.
     pub(crate) fn learn(&self, summary: Arc<Summary>) -> usize {
+        let summary = if summary.phases.is_empty() {
+            summary
+        } else {
+            Arc::new(Summary { phases: Vec::new(), ..Arc::unwrap_or_clone(summary) })
+        };
         let mut history = self.0.write().unwrap_or_else(PoisonError::into_inner);
         history.learn(summary);
         history.len()

@@ -8,6 +8,7 @@
 )]
 
 mod any_client;
+mod attach;
 mod bad_input;
 mod build;
 mod crash;

@@ -41,6 +41,11 @@ impl Agent {
         self
     }
 
+    /// Where it keeps samples that the server does not have yet.
+    pub fn spool(&self) -> &Path {
+        &self.spool
+    }
+
     /// The command, for tests that want to watch it run. Its environment holds only `PATH` and what was added.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);

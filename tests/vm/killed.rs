@@ -63,7 +63,12 @@ fn the_limit_of_a_group_above_is_in_force_and_its_kill_is_counted() {
 
 #[test]
 fn a_kill_because_the_machine_is_full_is_counted_without_any_limit() {
-    let Some(summary) = killed("whole_machine", 2, 1) else { return };
+    let Some(record) = record("whole_machine") else { return };
+    let summary = record.summary();
+    assert_eq!((record.number("exit"), &summary["oom_kill"]), (2, &1.into()), "{summary}");
+    // the machine's fault: the same again elsewhere, and no word on what the build needs
+    assert_eq!((&summary["cause"], &summary["oom_origin"]), (&"infra".into(), &"host".into()), "{summary}");
+    assert_eq!(summary["censored"], false, "{summary}");
     assert_eq!(summary["resources"]["memory_limit_bytes"], Value::Null, "{summary}");
     assert_eq!(summary["reclaim_failures"], 0, "no limit was hit: {summary}");
 }

@@ -11,7 +11,7 @@ use plimsoll_proto::{
     v1::{Exit, Filter, GetStatsRequest, GroupBy, ListAttemptsRequest, ShouldRetryRequest},
 };
 
-use super::{KeyArgs, STATUSES, ServerArgs, log::log_tail, run::attempt_id};
+use super::{KeyArgs, STATUSES, ServerArgs, delivery_args::attempt_id, log::log_tail};
 use crate::{
     ask::{self, Answer, Failure, Format, PredictFormat},
     key::Job,

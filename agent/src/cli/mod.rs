@@ -1,9 +1,11 @@
 //! The command line of `plimsoll`.
 //!
-//! This module reads the line and turns it into settings and questions; `run` and `ask` do the work. Exit statuses are a
+//! This module reads the line and turns it into settings and questions; `run`, `attach` and `ask` do the work. Exit statuses are a
 //! promise to scripts and stand in the help text of each command.
 
 mod ask;
+mod attach;
+mod delivery_args;
 mod log;
 mod output;
 mod run;
@@ -39,6 +41,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::RunArgs>),
+    Attach(Box<attach::AttachArgs>),
     Predict(ask::PredictArgs),
     Explain(ask::ExplainArgs),
     ShouldRetry(Box<ask::ShouldRetryArgs>),
@@ -95,6 +98,10 @@ impl Cli {
                 Ok(settings) => return Box::pin(crate::run::run(settings)).await,
                 Err(error) => Err(Failure::Question(error)),
             },
+            Command::Attach(args) => match args.settings(&job) {
+                Ok(settings) => return Box::pin(crate::attach::attach(settings)).await,
+                Err(error) => Err(Failure::Question(error)),
+            },
             Command::Predict(args) => args.ask(&job).await,
             Command::Explain(args) => args.ask(&job).await,
             Command::ShouldRetry(args) => Box::pin(args.ask(&job)).await,
@@ -137,7 +144,7 @@ mod tests {
     #[test]
     fn help_names_every_part_of_a_key_and_the_exit_statuses() {
         let mut command = Cli::command();
-        for name in ["predict", "should-retry", "run"] {
+        for name in ["predict", "should-retry", "run", "attach"] {
             let help = command.find_subcommand_mut(name).unwrap().render_long_help().to_string();
             let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(help.contains(NAMES), "{name}: {help}");

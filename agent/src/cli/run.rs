@@ -1,24 +1,14 @@
 //! `plimsoll run`: measure a command.
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::ffi::OsString;
 
 use clap::Args;
-use nix::unistd::geteuid;
-use plimsoll_proto::limits;
 
 use super::{
-    DEFAULT_SERVER, KeyArgs, TrustArgs,
+    delivery_args::DeliveryArgs,
     output::{PhaseArgs, ReportArgs},
 };
-use crate::{
-    delivery,
-    key::{Job, is_id_char},
-    quantity, run,
-};
+use crate::{key::Job, quantity, run};
 
 /// Run a command and measure it.
 ///
@@ -29,40 +19,11 @@ use crate::{
 2 wrong usage."
 )]
 pub(super) struct RunArgs {
-    /// Address of the server; `none` measures only.
-    #[arg(long, value_name = "URL", env = "PLIMSOLL_SERVER", default_value = DEFAULT_SERVER)]
-    server: String,
     #[command(flatten)]
-    trust: TrustArgs,
-    #[command(flatten)]
-    key: KeyArgs,
+    measured: DeliveryArgs,
     /// Limit the memory of the command, for example 2GiB.
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
     limit_memory: Option<u64>,
-    /// Memory that was requested for the command, if the environment does not say so.
-    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
-    request_memory: Option<u64>,
-    /// Id of the attempt [default: the CI job's id, else a new one].
-    #[arg(long, value_name = "ID", value_parser = attempt_id)]
-    attempt: Option<String>,
-    /// Number of the attempt: 1 for the first execution.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    number: u32,
-    /// Id of the attempt that this one retries.
-    #[arg(long, value_name = "ID", value_parser = attempt_id)]
-    retries: Option<String>,
-    /// Time between two samples; the first seconds are sampled faster.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
-    interval: Duration,
-    /// Directory for samples that the server does not have yet [default: ~/.local/state/plimsoll/spool].
-    #[arg(long, value_name = "DIR", env = "PLIMSOLL_SPOOL_DIR")]
-    spool_dir: Option<PathBuf>,
-    /// Bytes that this directory may hold.
-    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = quantity::bytes)]
-    spool_max: u64,
-    /// How long to wait for the server at the end.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
-    patience: Duration,
     #[command(flatten)]
     phases: PhaseArgs,
     #[command(flatten)]
@@ -75,53 +36,28 @@ pub(super) struct RunArgs {
 impl RunArgs {
     /// What `run` needs to know.
     pub(super) fn settings(self, job: &Job) -> Result<run::Settings, String> {
-        let mut asked = job.asked;
-        asked.memory_request_bytes = self.request_memory.or(asked.memory_request_bytes);
+        let measured = self.measured;
         Ok(run::Settings {
             marks: self.phases.marks(job)?,
             report: self.report.settings(job)?,
-            key: job.key_for(&self.command, &self.key.keys)?,
+            key: job.key_for(&self.command, &measured.key.keys)?,
             command: self.command,
-            attempt: self.attempt.or_else(|| job.attempt.clone()),
-            number: self.number,
-            retries: self.retries.unwrap_or_default(),
-            asked,
+            asked: measured.asked(job),
+            delivery: measured.delivery(job),
+            attempt: measured.attempt.or_else(|| job.attempt.clone()),
+            number: measured.number,
+            retries: measured.retries.unwrap_or_default(),
             limit_memory: self.limit_memory,
-            interval: self.interval,
-            delivery: delivery::Settings {
-                server: Some(self.server).filter(|server| !server.is_empty() && server != "none"),
-                ca: self.trust.ca().map(Path::to_owned),
-                spool_dir: self.spool_dir.unwrap_or_else(|| spool_dir(job)),
-                spool_bytes: self.spool_max,
-            },
-            patience: self.patience,
+            interval: measured.interval,
+            patience: measured.patience,
         })
     }
 }
 
-fn spool_dir(job: &Job) -> PathBuf {
-    match &job.state_dir {
-        Some(state) => PathBuf::from(state).join("plimsoll/spool"),
-        None => PathBuf::from(format!("/tmp/plimsoll-{}", geteuid())),
-    }
-}
-
-/// An attempt's id as the wire takes it.
-pub(super) fn attempt_id(text: &str) -> Result<String, String> {
-    if text.is_empty() || text.len() > limits::ATTEMPT_BYTES || !text.chars().all(is_id_char) {
-        return Err(format!("expected 1 to {} of A-Z a-z 0-9 . _ : / -", limits::ATTEMPT_BYTES));
-    }
-    Ok(text.to_owned())
-}
-
-fn interval(text: &str) -> Result<Duration, String> {
-    let interval = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    let range = Duration::from_millis(10)..=Duration::from_hours(1);
-    if range.contains(&interval) { Ok(interval) } else { Err("expected 10ms to 1h".to_owned()) }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::{path::PathBuf, time::Duration};
+
     use clap::Parser as _;
 
     use super::*;

@@ -99,7 +99,9 @@ impl Ingest {
     /// An attempt, and whether it is still open; `None` if it is not known.
     pub(crate) async fn find(&self, id: &AttemptId) -> Result<Option<(Arc<Summary>, bool)>, Refusal> {
         if let Some(summary) = self.parts.learned.get(id) {
-            return Ok(Some((summary, false)));
+            // what is in memory has no phases; without the disk it is still an answer
+            let whole = store::read_summary(&self.parts.store, id).await.ok().flatten();
+            return Ok(Some((whole.map_or(summary, Arc::new), false)));
         }
         let asked = id.clone();
         if let Some(running) = self.ask(|answer| Request::Find { id: asked, answer }).await? {

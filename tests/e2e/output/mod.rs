@@ -60,7 +60,7 @@ fn two_streams_that_are_one_keep_their_order() {
     let mut command = agent.command(&read(script));
     let status = command.stdout(file.try_clone().unwrap()).stderr(file).status().unwrap();
     assert!(status.success());
-    let expected: String = (0..500).map(|i| format!("out {i}\nerr {i}\n")).collect();
+    let expected: String = (0..500).flat_map(|i| [format!("out {i}\n"), format!("err {i}\n")]).collect();
     assert_eq!(fs::read_to_string(both).unwrap(), expected);
 }
 

@@ -36,7 +36,8 @@ fn sample_of_v1(n: u64) -> Sample {
 }
 
 fn summary_of_v1(attempt: &Attempt) -> Summary {
-    Summary { oom_kill: Some(3), samples: 300, ..summary(attempt) }
+    // what the format of then did not say
+    Summary { origin: None, oom_kill: Some(3), samples: 300, ..summary(attempt) }
 }
 
 /// What format 2 added: columns of each kind, a row whose mean is no whole page, phases.

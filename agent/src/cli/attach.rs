@@ -1,0 +1,151 @@
+//! `plimsoll attach`: measure a build that somebody else has started.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+
+use super::delivery_args::DeliveryArgs;
+use crate::{
+    attach::{self, Choice, Target, command_line},
+    key::Job,
+};
+
+/// Follow a build that somebody else has started, to its end.
+///
+/// One of --pid, --container, --container-name, --cgroup and --pod-uid says which build. The best way to see it is taken: its
+/// cgroup in the agent's own mounts, below /proc/PID/root (needs shareProcessNamespace in a pod, and the same user or
+/// the right to trace), or below --host-cgroup; else its process tree. A line says which, and why not a better one. The agent sends the
+/// build nothing and does not learn its exit status. SIGTERM ends it at once, with all it has seen delivered.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 the build was followed to its end, or until a signal came; 2 wrong usage, or several containers fit; \
+4 nothing was measured: the build never appeared, or it may not be read."
+)]
+pub(super) struct AttachArgs {
+    /// Follow this process and what it starts.
+    #[arg(long, value_name = "N", value_parser = Target::process, allow_hyphen_values = true)]
+    pid: Option<i32>,
+    /// Follow the container with this id (or its first 8 digits or more); with --pod-uid, one of that pod.
+    #[arg(long, value_name = "ID", value_parser = Target::container)]
+    container: Option<String>,
+    /// Follow the container with this name, of the agent's own pod or that of --pod-uid.
+    #[arg(long, value_name = "NAME", value_parser = Target::name)]
+    container_name: Option<String>,
+    /// Follow a cgroup: a path below the mounted hierarchies, or the folder.
+    #[arg(long, value_name = "PATH", value_parser = Target::group)]
+    cgroup: Option<PathBuf>,
+    /// Follow a container of this pod, through the cgroups of its host.
+    #[arg(long, value_name = "UID", value_parser = Target::uid)]
+    pod_uid: Option<String>,
+    /// Where the host's /sys/fs/cgroup is mounted, for example /host/sys/fs/cgroup; read only is enough.
+    #[arg(long, value_name = "DIR")]
+    host_cgroup: Option<PathBuf>,
+    /// Where the host's /proc is mounted; process ids are the host's then.
+    #[arg(long, value_name = "DIR")]
+    host_proc: Option<PathBuf>,
+    /// How long to wait for the build to appear. A process given by --pid must be there.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
+    wait: Duration,
+    /// With --cgroup: end with the first process of the group, and not only when nothing runs in it any more.
+    #[arg(long, requires = "cgroup")]
+    until_exit: bool,
+    /// Print no line but for errors.
+    #[arg(long)]
+    quiet: bool,
+    #[command(flatten)]
+    measured: DeliveryArgs,
+}
+
+impl AttachArgs {
+    /// What `attach` needs to know.
+    pub(super) fn settings(self, job: &Job) -> Result<attach::Settings, String> {
+        let target = self.target()?;
+        let measured = self.measured;
+        let command = match &target {
+            Target::Process(pid) => command_line(self.host_proc.as_deref(), *pid),
+            _others => Vec::new(),
+        };
+        Ok(attach::Settings {
+            key: job.key_for(&command, &measured.key.keys)?,
+            target,
+            host_cgroup: self.host_cgroup,
+            host_proc: self.host_proc,
+            wait: self.wait,
+            until_exit: self.until_exit,
+            asked: measured.asked(job),
+            delivery: measured.delivery(job),
+            attempt: measured.attempt.or_else(|| job.attempt.clone()),
+            number: measured.number,
+            retries: measured.retries.unwrap_or_default(),
+            interval: measured.interval,
+            patience: measured.patience,
+            quiet: self.quiet,
+        })
+    }
+
+    fn target(&self) -> Result<Target, String> {
+        let choice = match (&self.container, &self.container_name) {
+            (None, None) => Choice::Only,
+            (Some(id), None) => Choice::Id(id.clone()),
+            (None, Some(name)) => Choice::Named(name.clone()),
+            (Some(_), Some(_)) => return Err("give --container or --container-name, not both".to_owned()),
+        };
+        match (self.pid, &self.cgroup, &self.pod_uid, choice) {
+            (Some(pid), None, None, Choice::Only) => Ok(Target::Process(pid)),
+            (None, Some(path), None, Choice::Only) => Ok(Target::Group(path.clone())),
+            (None, None, Some(uid), choice) => Ok(Target::Pod(uid.clone(), choice)),
+            (None, None, None, Choice::Id(id)) => Ok(Target::Container(id)),
+            (None, None, None, Choice::Named(name)) => Ok(Target::Named(name)),
+            _other => Err("say which build: one of --pid, --container, --container-name, --cgroup, \
+                 or --pod-uid with or without a container"
+                .to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn settings(words: &[&str]) -> Result<attach::Settings, String> {
+        let line = ["plimsoll", "attach", "--key", "package=zlib"].iter().chain(words);
+        match Cli::try_parse_from(line).map_err(|error| error.to_string())?.command {
+            Command::Attach(args) => args.settings(&Job::read(|_name| None)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn one_build_is_named_in_one_way() {
+        let target = |words: &[&str]| settings(words).unwrap().target;
+        assert_eq!(target(&["--pid", "1"]), Target::Process(1));
+        assert_eq!(target(&["--cgroup", "a b/c"]), Target::Group("a b/c".into()));
+        assert_eq!(target(&["--container-name", "build"]), Target::Named("build".to_owned()));
+        let pod = target(&["--pod-uid", "5f0e", "--container", "abcdef12"]);
+        assert_eq!(pod, Target::Pod("5f0e".to_owned(), Choice::Id("abcdef12".to_owned())));
+        assert_eq!(settings(&["--pid", "1"]).unwrap().wait, Duration::from_mins(5));
+    }
+
+    #[test]
+    fn wrong_usage_is_refused_before_anything_is_searched() {
+        for (line, expected) in [
+            (vec![], "say which build"),
+            (vec!["--pid", "1", "--cgroup", "x"], "say which build"),
+            (vec!["--pid", "1", "--container-name", "x"], "say which build"),
+            (vec!["--container", "abcdef12", "--container-name", "x"], "not both"),
+            (vec!["--pid", "0"], "1 or more"),
+            (vec!["--pid", "-3"], "1 or more"),
+            (vec!["--cgroup", "../x"], "'..' leads out"),
+            (vec!["--container-name", "a b"], "expected 1 to 253"),
+            (vec!["--pod-uid", "../x"], "expected 1 to 253"),
+            (vec!["--pid", "1", "--until-exit"], "--cgroup"),
+            (vec!["--pid", "1", "--wait", "soon"], "--wait"),
+        ] {
+            let error = settings(&line).unwrap_err();
+            assert!(error.contains(expected), "{line:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What all commands that measure have in common: of what, how often, and where to.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::Args;
+use nix::unistd::geteuid;
+use plimsoll_proto::{limits, v1::Resources};
+
+use super::{DEFAULT_SERVER, KeyArgs, TrustArgs};
+use crate::{
+    delivery,
+    key::{Job, is_id_char},
+    quantity,
+};
+
+/// Which attempt is measured, how, and where its samples go.
+#[derive(Debug, Args)]
+pub(super) struct DeliveryArgs {
+    /// Address of the server; `none` measures only.
+    #[arg(long, value_name = "URL", env = "PLIMSOLL_SERVER", default_value = DEFAULT_SERVER)]
+    server: String,
+    #[command(flatten)]
+    trust: TrustArgs,
+    #[command(flatten)]
+    pub(super) key: KeyArgs,
+    /// Memory that was requested for the build, if the environment does not say so.
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
+    request_memory: Option<u64>,
+    /// Id of the attempt [default: the CI job's id, else a new one].
+    #[arg(long, value_name = "ID", value_parser = attempt_id)]
+    pub(super) attempt: Option<String>,
+    /// Number of the attempt: 1 for the first execution.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) number: u32,
+    /// Id of the attempt that this one retries.
+    #[arg(long, value_name = "ID", value_parser = attempt_id)]
+    pub(super) retries: Option<String>,
+    /// Time between two samples; the first seconds are sampled faster.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub(super) interval: Duration,
+    /// Directory for samples that the server does not have yet [default: ~/.local/state/plimsoll/spool].
+    #[arg(long, value_name = "DIR", env = "PLIMSOLL_SPOOL_DIR")]
+    spool_dir: Option<PathBuf>,
+    /// Bytes that this directory may hold.
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = quantity::bytes)]
+    spool_max: u64,
+    /// How long to wait for the server at the end.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    pub(super) patience: Duration,
+}
+
+impl DeliveryArgs {
+    /// Where samples go.
+    pub(super) fn delivery(&self, job: &Job) -> delivery::Settings {
+        delivery::Settings {
+            server: Some(self.server.clone()).filter(|server| !server.is_empty() && server != "none"),
+            ca: self.trust.ca().map(Path::to_owned),
+            spool_dir: self.spool_dir.clone().unwrap_or_else(|| spool_dir(job)),
+            spool_bytes: self.spool_max,
+        }
+    }
+
+    /// What was asked for.
+    pub(super) fn asked(&self, job: &Job) -> Resources {
+        let memory_request_bytes = self.request_memory.or(job.asked.memory_request_bytes);
+        Resources { memory_request_bytes, ..job.asked }
+    }
+}
+
+fn spool_dir(job: &Job) -> PathBuf {
+    match &job.state_dir {
+        Some(state) => PathBuf::from(state).join("plimsoll/spool"),
+        None => PathBuf::from(format!("/tmp/plimsoll-{}", geteuid())),
+    }
+}
+
+/// An attempt's id as the wire takes it.
+pub(super) fn attempt_id(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.len() > limits::ATTEMPT_BYTES || !text.chars().all(is_id_char) {
+        return Err(format!("expected 1 to {} of A-Z a-z 0-9 . _ : / -", limits::ATTEMPT_BYTES));
+    }
+    Ok(text.to_owned())
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let range = Duration::from_millis(10)..=Duration::from_hours(1);
+    if range.contains(&interval) { Ok(interval) } else { Err("expected 10ms to 1h".to_owned()) }
+}

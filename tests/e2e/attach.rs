@@ -1,0 +1,113 @@
+//! The agent beside a build that it did not start: it finds it, measures it, and leaves with it.
+
+use std::{
+    io::{Read as _, Write as _},
+    process::{Child, Command, Stdio},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use plimsoll_tests::{Agent, Programs, Server, eventually};
+
+struct Site {
+    _dir: tempfile::TempDir,
+    _server: Server,
+    agent: Agent,
+}
+
+fn site() -> Site {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), &dir.path().join("data")).unwrap();
+    let agent = Agent::new(Programs::for_tests(), server.url(), &dir.path().join("spool"));
+    Site { _dir: dir, _server: server, agent }
+}
+
+/// A build that holds this many MiB until its input ends; returned when it holds them.
+fn build(mib: u32) -> Child {
+    // `tail` keeps all that has no line end; the shell waits, so that it is the build's first process
+    let script = format!(
+        "{{ head -c {mib}M /dev/zero; echo full >&2; read -r line <&3; }} 3<&0 | tail >/dev/null; exit 3"
+    );
+    let mut shell = Command::new("sh");
+    let mut build = shell.args(["-c", &script]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    build.stderr.take().unwrap().read_exact(&mut [0; 5]).unwrap();
+    build
+}
+
+/// Waits until the agent has samples: more than what it says at the beginning.
+async fn seen(site: &Site, attempt: &str) {
+    let spooled = async || {
+        std::fs::read_dir(site.agent.spool()).map_or(0, |files| {
+            files.flatten().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum::<u64>()
+        })
+    };
+    eventually(&format!("{attempt} has samples"), spooled, |bytes| *bytes > 400).await;
+}
+
+fn end(mut agent: Child) -> (Option<i32>, String) {
+    let mut text = String::new();
+    agent.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    (agent.wait().unwrap().code(), text)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_that_somebody_else_started_is_followed_to_its_end_and_its_exit_is_not_made_up() {
+    let site = site();
+    let mut build = build(60);
+    let pid = build.id().to_string();
+    let arguments = ["attach", "--pid", &pid, "--attempt", "beside", "--key", "package=holder"];
+    let agent = site.agent.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+    seen(&site, "beside").await;
+    build.stdin.take().unwrap().write_all(b"end\n").unwrap();
+    // before anybody waits for it: the end of a build is its own
+    let (status, said) = end(agent);
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(build.wait().unwrap().code(), Some(3));
+    assert!(said.contains(&format!("follows process {pid} (sh)")), "{said}");
+    assert!(said.contains("followed until its process ended"), "{said}");
+    let shown = site.agent.json(&["show", "--attempt", "beside"]);
+    let text = shown.to_string();
+    assert!(text.contains("\"exit_code\":null"), "nobody saw its exit: {text}");
+    let need = shown["summary"]["need_peak_bytes"].as_u64().unwrap();
+    // the last pipe full may still have been on its way
+    assert!((59 << 20..200 << 20).contains(&need), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sigterm_delivers_what_was_seen_and_leaves_the_build_alone() {
+    let site = site();
+    let mut build = build(1);
+    let pid = build.id().to_string();
+    let arguments = ["attach", "--pid", &pid, "--attempt", "told", "--key", "package=holder"];
+    let agent = site.agent.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+    seen(&site, "told").await;
+    kill(Pid::from_raw(i32::try_from(agent.id()).unwrap()), Signal::SIGTERM).unwrap();
+    let (status, said) = end(agent);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("SIGTERM") && said.contains("delivered as told"), "{said}");
+    assert!(build.try_wait().unwrap().is_none(), "the build goes on");
+    drop(build.stdin.take());
+    build.wait().unwrap();
+}
+
+#[test]
+fn a_build_that_never_appears_is_status_4_and_wrong_usage_is_2() {
+    let site = site();
+    let key = ["--key", "package=holder"];
+    for (arguments, status, words) in [
+        (["attach", "--cgroup", "no such/group", "--wait", "10ms"].as_slice(), 4, "nothing was measured"),
+        (&["attach", "--container", "deadbeef", "--wait", "10ms"], 4, "no container deadbeef"),
+        (&["attach", "--pid", "2147483647"], 4, "there is no process"),
+        (&["attach", "--pid", "0"], 2, "1 or more"),
+        (&["attach", "--cgroup", "../x"], 2, "'..'"),
+        (&["attach"], 2, "say which build"),
+    ] {
+        let answer = site.agent.call(&[arguments, &key].concat());
+        assert_eq!(answer.code, Some(status), "{arguments:?}: {answer:?}");
+        assert!(answer.stderr.contains(words), "{arguments:?}: {answer:?}");
+    }
+    let attempts = site.agent.json(&["attempts"]).to_string();
+    assert!(!attempts.contains("holder"), "nothing measured is nothing told: {attempts}");
+}
