@@ -18,7 +18,7 @@ use super::{
     backlog::{Backlog, Cursor, MEMORY_SAMPLES, SPOOLED_SAMPLES},
     fake::{Fake, Faults},
     room::list,
-    spool::{Found, Spool, stands_at},
+    spool::{Bounds, Found, Spool, stands_at},
     tests::{assert_in_order_once, files, finish, hello, leave_behind, run_until_finished, sample, settings},
 };
 
@@ -262,4 +262,7 @@ fn a_batch_stays_within_the_size_of_a_message_however_much_a_sample_says() {
         }
         assert_eq!(cursor.sent, 2500);
     }
+    let (mut left, bytes) = (Bounds { samples: 10, bytes: 300 }, large(1).encoded_len());
+    let taken = (1..=10).take_while(|number| left.admit(&large(*number))).count();
+    assert!(taken * bytes <= 300 && (taken + 1) * (bytes + 4) > 300, "{taken} of {bytes} bytes");
 }
