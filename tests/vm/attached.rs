@@ -32,8 +32,8 @@ fn a_group_is_followed_until_it_is_empty() {
 
 #[test]
 fn a_pod_is_found_by_both_kinds_of_names() {
-    followed("attach_pod_systemd", "kubepods-burstable-pod5f0e1d1c_1111", "its cgroup is empty");
-    followed("attach_pod_cgroupfs", "kubepods/burstable/pod6f0e1d1c-1111", "its cgroup is empty");
+    followed("attach_pod_systemd", "kubepods-burstable-pod5f0e1d1c_1111", "its process ended");
+    followed("attach_pod_cgroupfs", "kubepods/burstable/pod6f0e1d1c-1111", "its process ended");
 }
 
 #[test]
