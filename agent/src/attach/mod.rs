@@ -76,7 +76,7 @@ async fn attach_on(kernel: &Kernel, settings: Settings) -> u8 {
     };
     match found.and_then(|found| Build::begin(&site, &settings, found)) {
         Ok(build) => {
-            build.follow(report::name(&settings.attempt.key, &[]), &mut stop).await;
+            Box::pin(build.follow(report::name(&settings.attempt.key, &[]), &mut stop)).await;
             0
         }
         Err(refusal) => {
