@@ -14,6 +14,7 @@ const LOG: usize = 128 << 10;
 /// What a line may say. Fields that are not named here are passed over.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the file")]
 pub(super) struct Failure {
     id: Option<Text>,
     exit: Option<i32>,
@@ -205,28 +206,34 @@ fn tail(text: &str, most: usize) -> &str {
 
 impl<'de> Deserialize<'de> for Tail {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> de::Visitor<'de> for Read {
-            type Value = Tail;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a log as a text or as a list of lines")
-            }
-            fn visit_unit<E>(self) -> Result<Tail, E> {
-                Ok(Tail::default())
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Tail, E> {
-                Ok(Tail(tail(text, LOG).to_owned()))
-            }
-            fn visit_seq<A: de::SeqAccess<'de>>(self, mut lines: A) -> Result<Tail, A::Error> {
-                let mut log = Tail::default();
-                while let Some(line) = lines.next_element::<String>()? {
-                    log.push(&line, LOG);
-                    log.push("\n", LOG);
-                }
-                Ok(log)
-            }
+        from.deserialize_any(ReadTail)
+    }
+}
+
+struct ReadTail;
+
+impl<'de> de::Visitor<'de> for ReadTail {
+    type Value = Tail;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a log as a text or as a list of lines")
+    }
+
+    fn visit_unit<E>(self) -> Result<Tail, E> {
+        Ok(Tail::default())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Tail, E> {
+        Ok(Tail(tail(text, LOG).to_owned()))
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut lines: A) -> Result<Tail, A::Error> {
+        let mut log = Tail::default();
+        while let Some(line) = lines.next_element::<String>()? {
+            log.push(&line, LOG);
+            log.push("\n", LOG);
         }
-        from.deserialize_any(Read)
+        Ok(log)
     }
 }
 
