@@ -86,7 +86,10 @@ impl Judging {
 
     /// Takes changed rules over until `end`. Rules that are wrong are named in the log, and those in force stay.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
-        let Some(dir) = self.0.dir.clone() else { return Ok(end.cancelled().await) };
+        let Some(dir) = self.0.dir.clone() else {
+            end.cancelled().await;
+            return Ok(());
+        };
         let mut tick = tokio::time::interval(LOOK);
         while end.run_until_cancelled(tick.tick()).await.is_some() {
             let (this, dir) = (self.clone(), dir.clone());

@@ -73,14 +73,25 @@ fn a_line_that_is_no_failure_is_named_and_the_others_are_judged() {
     assert!(String::from_utf8(missing.stderr).unwrap().contains("/nonexistent/x cannot be opened"));
 }
 
+/// The opening of an attempt of a package at a commit.
+fn opening(attempt: &str, project: &str) -> pb::Hello {
+    let mut key = pb::Key { package: "zlib".into(), project: project.into(), ..pb::Key::default() };
+    key.labels.insert("commit".into(), "c0ffee".into());
+    pb::Hello {
+        attempt: attempt.into(),
+        session: format!("s-{attempt}"),
+        key: Some(key),
+        number: 1,
+        source: pb::Source::CgroupV2.into(),
+        started_unix_ms: 1_700_000_000_000,
+        ..pb::Hello::default()
+    }
+}
+
 /// A failed attempt without a log, of a package at a commit.
 async fn failed(server: &Server, attempt: &str, project: &str) {
     let mut stream = Sender::connect(&server.url()).await.unwrap();
-    let Sent::Hello(mut opening) = hello(attempt, "zlib") else { panic!("a hello is a hello") };
-    let key = opening.key.as_mut().unwrap();
-    project.clone_into(&mut key.project);
-    key.labels.insert("commit".into(), "c0ffee".into());
-    stream.exchange(Sent::Hello(opening)).await.unwrap();
+    stream.exchange(Sent::Hello(opening(attempt, project))).await.unwrap();
     let batch = pb::Batch { attempt: attempt.into(), first_sequence: 1, lost: 0, samples: vec![sample(1)] };
     stream.exchange(Sent::Batch(batch)).await.unwrap();
     let finish = pb::Finish {
@@ -129,11 +140,8 @@ async fn a_retry_that_passed_shows_in_the_statistics() {
     failed(&server, "1", "").await;
     ask(&server, "1", "fatal: the moon is full").await.unwrap();
     let mut stream = Sender::connect(&server.url()).await.unwrap();
-    let Sent::Hello(mut opening) = hello("1b", "zlib") else { panic!("a hello is a hello") };
-    opening.retries = "1".into();
-    opening.number = 2;
-    opening.key.as_mut().unwrap().labels.insert("commit".into(), "c0ffee".into());
-    stream.exchange(Sent::Hello(opening)).await.unwrap();
+    let again = pb::Hello { retries: "1".into(), number: 2, ..opening("1b", "") };
+    stream.exchange(Sent::Hello(again)).await.unwrap();
     let finish = pb::Finish {
         attempt: "1b".into(),
         last_sequence: 0,

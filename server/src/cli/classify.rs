@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::{
     config::Config,
-    domain::{Action, EvidenceLine, History},
+    domain::{Action, Cause, EvidenceLine, History},
     judging,
     retry::{self, Known, Rules, Seen},
 };
@@ -28,8 +28,9 @@ use crate::{
 /// Judges recorded failures.
 #[derive(Debug, Args)]
 pub struct Classify {
-    /// JSON lines, plain or gzip; - reads standard input. Fields, all optional: id, exit, signal, oom_kill, mem_limit,
-    /// mem_failcnt, peak_bytes, peak_rss, wall_s, timeout_s, container_reason, pod_reason, failure_reason, log_tail.
+    /// JSON lines, plain or gzip; - reads standard input. Fields, all optional: `id`, `exit`, `signal`, `oom_kill`,
+    /// `mem_limit`, `mem_failcnt`, `peak_bytes`, `peak_rss`, `wall_s`, `timeout_s`, `container_reason`, `pod_reason`,
+    /// `failure_reason`, `log_tail`.
     file: PathBuf,
     /// How each verdict is written.
     #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
@@ -131,10 +132,11 @@ impl Classify {
             settings: &config.predict,
             policy: &config.retry,
         };
-        let verdict = retry::judge(&evidence, &known);
+        let cause = finding.cause.map_or("none", Cause::as_str);
+        let verdict = retry::judge_found(&evidence, finding, &known);
         let judged = Judged {
             id: &id,
-            cause: finding.cause.map_or("none", |cause| cause.as_str()),
+            cause,
             verdict: verdict.action,
             confidence: verdict.confidence,
             evidence: &verdict.evidence,

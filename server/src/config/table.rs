@@ -134,8 +134,8 @@ fn policy_file(text: &str) -> Result<Vec<crate::retry::Exception>, String> {
 
 /// The text of a policy file, so that what is printed can be read back.
 fn show_terms(terms: &[crate::retry::Exception]) -> String {
-    let tables = terms.iter().filter_map(|terms| toml::to_string(terms).ok());
-    tables.map(|table| format!("[[terms]]\n{table}")).collect()
+    let tables: Vec<String> = terms.iter().filter_map(|terms| toml::to_string(terms).ok()).collect();
+    if tables.is_empty() { String::new() } else { format!("[[terms]]\n{}", tables.join("[[terms]]\n")) }
 }
 
 fn file(text: &str) -> Result<Option<PathBuf>, String> {

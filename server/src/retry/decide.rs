@@ -50,7 +50,11 @@ struct Case {
 
 /// Whether an ended attempt should be tried again, as what, and why.
 pub fn judge(evidence: &Evidence, known: &Known<'_>) -> Verdict {
-    let finding = classify(evidence, known.rules);
+    judge_found(evidence, classify(evidence, known.rules), known)
+}
+
+/// The same for an attempt that is classified already.
+pub fn judge_found(evidence: &Evidence, finding: Finding, known: &Known<'_>) -> Verdict {
     let Some(cause) = finding.cause else { return nothing_to_retry(evidence, finding, known.policy) };
     let case = weigh(evidence, finding, cause, known);
     let predicted = predict(known.history, key(evidence), known.settings);

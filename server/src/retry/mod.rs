@@ -31,7 +31,7 @@ mod wish;
 
 pub use self::{
     classify::{Finding, cause_of, classify, is_censored},
-    decide::{Known, judge},
+    decide::{Known, judge, judge_found},
     policy::{Exception, Policy, Terms},
     rules::Rules,
     seen::{Flaky, Helped, Seen},

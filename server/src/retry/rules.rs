@@ -134,14 +134,10 @@ impl Rules {
     /// Rules that match the end of `log`, with the last line of each; the one that matched last comes first.
     pub(super) fn read(&self, log: &str) -> Vec<Hit<'_>> {
         let mut hits: Vec<Hit<'_>> = Vec::new();
-        let mut seen = vec![false; self.rules.len()];
+        let mut unseen: Vec<Option<&Rule>> = self.rules.iter().map(Some).collect();
         for line in clean(end(log, READ)).lines().rev().map(str::trim_end) {
-            let mut first = |at: &usize| seen.get_mut(*at).is_some_and(|seen| !std::mem::replace(seen, true));
-            let rules = matches(&self.set, line)
-                .into_iter()
-                .filter(|at| first(at))
-                .filter_map(|at| self.rules.get(at));
-            hits.extend(rules.map(|rule| Hit { rule, line: shown(line.trim()) }));
+            let first = matches(&self.set, line).into_iter().filter_map(|at| unseen.get_mut(at)?.take());
+            hits.extend(first.map(|rule| Hit { rule, line: shown(line.trim()) }));
         }
         hits
     }

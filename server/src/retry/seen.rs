@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::lineage;
-use crate::domain::{Action, AttemptId, History, Key, Outcome, Rung, Signature, Verdict};
+use crate::domain::{Action, AttemptId, Cause, History, Key, Outcome, Rung, Signature, Verdict};
 
 /// Newest failures kept of one key and signature.
 const PER_SIGNATURE: usize = 32;
@@ -78,8 +78,11 @@ impl Seen {
         let Some(signature) = &verdict.outlook.signature else { return };
         let name = name(key, signature);
         if !self.entries.contains_key(&name) {
-            let excess = (self.order.len() + 1).saturating_sub(self.capacity);
-            self.order.drain(..excess).for_each(|oldest| drop(self.entries.remove(&oldest)));
+            while self.order.len() >= self.capacity
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.entries.remove(&oldest);
+            }
             self.order.push_back(name.clone());
         }
         let entry = self.entries.entry(name).or_insert_with(|| Entry {
@@ -117,7 +120,7 @@ impl Seen {
             else {
                 continue;
             };
-            if retry.outcome == Outcome::Lost || retry.cause.is_some_and(|cause| cause.is_taken_away()) {
+            if retry.outcome == Outcome::Lost || retry.cause.is_some_and(Cause::is_taken_away) {
                 continue;
             }
             helped.tried += 1;

@@ -14,6 +14,7 @@ const LOG: usize = 128 << 10;
 /// What a line may say. Fields that are not named here are passed over.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the file")]
 pub(super) struct Failure {
     id: Option<Text>,
     exit: Option<i32>,
@@ -164,7 +165,23 @@ struct Text(String);
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(TextForms)
+        struct Read;
+        impl de::Visitor<'_> for Read {
+            type Value = Text;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a whole number")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Text, E> {
+                Ok(Text(text.to_owned()))
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
+            }
+            fn visit_i64<E>(self, number: i64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
+            }
+        }
+        from.deserialize_any(Read)
     }
 }
 
@@ -187,39 +204,29 @@ fn tail(text: &str, most: usize) -> &str {
     text.get(from.unwrap_or(0)..).unwrap_or_default()
 }
 
-/// The forms in which a text comes.
-struct TextForms;
-
-impl de::Visitor<'_> for TextForms {
-    type Value = Text;
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text or a whole number")
-    }
-    fn visit_str<E>(self, text: &str) -> Result<Text, E> {
-        Ok(Text(text.to_owned()))
-    }
-    fn visit_u64<E>(self, number: u64) -> Result<Text, E> {
-        Ok(Text(number.to_string()))
-    }
-    fn visit_i64<E>(self, number: i64) -> Result<Text, E> {
-        Ok(Text(number.to_string()))
+impl<'de> Deserialize<'de> for Tail {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(ReadTail)
     }
 }
 
-/// The forms in which a log comes.
-struct LogForms;
+struct ReadTail;
 
-impl<'de> de::Visitor<'de> for LogForms {
+impl<'de> de::Visitor<'de> for ReadTail {
     type Value = Tail;
+
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a log as a text or as a list of lines")
     }
+
     fn visit_unit<E>(self) -> Result<Tail, E> {
         Ok(Tail::default())
     }
+
     fn visit_str<E>(self, text: &str) -> Result<Tail, E> {
         Ok(Tail(tail(text, LOG).to_owned()))
     }
+
     fn visit_seq<A: de::SeqAccess<'de>>(self, mut lines: A) -> Result<Tail, A::Error> {
         let mut log = Tail::default();
         while let Some(line) = lines.next_element::<String>()? {
@@ -227,12 +234,6 @@ impl<'de> de::Visitor<'de> for LogForms {
             log.push("\n", LOG);
         }
         Ok(log)
-    }
-}
-
-impl<'de> Deserialize<'de> for Tail {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(LogForms)
     }
 }
 
