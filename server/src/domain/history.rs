@@ -64,7 +64,9 @@ impl History {
         // the same summary everywhere: readers tell attempts apart by the pointer. It is mostly among the newest.
         let put = |list: &mut VecDeque<Arc<Summary>>| {
             let place = list.iter_mut().rev().find(|known| Arc::ptr_eq(known, &earlier));
-            place.into_iter().for_each(|known| *known = Arc::clone(summary));
+            if let Some(known) = place {
+                *known = Arc::clone(summary);
+            }
         };
         put(&mut self.newest);
         for key in rung_keys(&summary.key) {
