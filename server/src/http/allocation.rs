@@ -35,17 +35,12 @@ pub(super) async fn allocation(State(parts): State<Parts>, request: Request) -> 
             return refuse(request.uri().path(), StatusCode::BAD_REQUEST, &fault);
         }
     };
-    let prediction = match within(&parts, Arc::clone(&key)).await {
-        Some(prediction) => {
-            count("answered");
-            prediction
-        }
-        None => {
-            count("late");
-            tracing::warn!(package = key.package, "a prediction took too long: sent the defaults");
-            predict::predict(&History::new(1), &key, &parts.predict)
-        }
-    };
+    let prediction = within(&parts, Arc::clone(&key)).await;
+    count(if prediction.is_some() { "answered" } else { "late" });
+    let prediction = prediction.unwrap_or_else(|| {
+        tracing::warn!(package = key.package, "a prediction took too long: sent the defaults");
+        predict::predict(&History::new(1), &key, &parts.predict)
+    });
     match serde_json::to_string(&gantry::answer(&prediction, &parts.gantry)) {
         Ok(body) => json(StatusCode::OK, body),
         Err(error) => {
