@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `config` | reads all settings, reports all mistakes |
 //! | `app` | binds, opens, serves, drains |
+//! | `cli`, `admin` | the commands beside serving: what they print, what they do |
 //! | `grpc`, `http` | convert, call, convert |
 //! | `ingest` | the only writer: open attempts, acknowledgements, seals, verdicts |
 //! | `learned` | the history, shared |
@@ -16,7 +17,9 @@
 //! | [`store`] | bytes on disk: format, sled, memory twin |
 //! | [`domain`] | the words as types |
 
+mod admin;
 mod app;
+mod cli;
 mod clock;
 mod config;
 pub mod domain;
@@ -31,4 +34,5 @@ mod stats;
 pub mod store;
 
 pub use app::App;
+pub use cli::{Cli, Command};
 pub use config::{Args, Config, Loaded, LogFormat, Mistake};

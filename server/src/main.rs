@@ -3,14 +3,14 @@
 use std::{io::Write as _, process::ExitCode};
 
 use clap::Parser as _;
-use plimsoll_server::{App, Args, Config, LogFormat};
+use plimsoll_server::{App, Cli, Config, LogFormat};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Exit status for wrong settings, as `EX_USAGE` of sysexits(3).
 const WRONG_SETTINGS: u8 = 64;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let Cli { args, command } = Cli::parse();
     #[expect(clippy::disallowed_methods, reason = "the one place that hands the environment to the settings")]
     let loaded = match Config::load(&args, |name| std::env::var(name).ok()) {
         Ok(loaded) => loaded,
@@ -24,6 +24,9 @@ fn main() -> ExitCode {
     if args.print_config {
         let written = write!(std::io::stdout(), "{loaded}");
         return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    if let Some(command) = command {
+        return command.run(&loaded.config);
     }
     match run(loaded.config) {
         Ok(()) => ExitCode::SUCCESS,

@@ -16,3 +16,4 @@ mod kept;
 mod output;
 mod settings;
 mod stop;
+mod store_ops;

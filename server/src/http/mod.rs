@@ -6,8 +6,11 @@
 //! | `GET /livez` | 200 while the process runs |
 //! | `GET /readyz` | 200 while it serves and its store takes writes, else 503 with the reason |
 //! | `GET /metrics` | all metrics, OpenMetrics text |
+//! | `GET /admin/backup` | an archive of the whole store at this moment; to callers on this machine only |
 
-use std::sync::Arc;
+mod backup;
+
+use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     Router,
@@ -21,6 +24,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    admin::backup::ENDPOINT,
     grpc::Calls,
     metrics::Metrics,
     store::{Mode, Store},
@@ -51,9 +55,11 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts) -> anyhow::Result
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
+        .route(ENDPOINT, get(backup::backup))
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
-    axum::serve(listener, router).with_graceful_shutdown(stopping.cancelled_owned()).await?;
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    axum::serve(listener, service).with_graceful_shutdown(stopping.cancelled_owned()).await?;
     Ok(())
 }
 

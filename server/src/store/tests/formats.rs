@@ -36,7 +36,8 @@ fn sample_of_v1(n: u64) -> Sample {
 }
 
 fn summary_of_v1(attempt: &Attempt) -> Summary {
-    Summary { oom_kill: Some(3), samples: 300, ..summary(attempt) }
+    // written before summaries said who delivered them
+    Summary { oom_kill: Some(3), samples: 300, origin: None, ..summary(attempt) }
 }
 
 /// What format 2 added: columns of each kind, a row whose mean is no whole page, phases.

@@ -1,0 +1,80 @@
+//! The command line of the server program: without a command it serves; with one it does that and ends.
+
+mod backup;
+mod compact;
+mod export;
+mod progress;
+mod restore;
+mod target;
+mod verify;
+
+use std::{fmt::Display, io::Write as _, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+use crate::{
+    config::{Args, Config},
+    store::StoreSettings,
+};
+
+/// Keeps what CI builds used, predicts what the next one needs, and judges failed ones.
+///
+/// Without a command it serves. Every setting can be given as an option (--grpc-listen), as a variable
+/// (PLIMSOLL_GRPC_LISTEN) or in the file (`grpc_listen`): the option wins over the variable, the variable over the file.
+/// --print-config lists them all.
+#[derive(Debug, Parser)]
+#[command(name = "plimsoll-server", version)]
+pub struct Cli {
+    /// Settings, for all commands.
+    #[command(flatten)]
+    pub args: Args,
+    /// What to do instead of serving.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What the program does instead of serving.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Reads everything in a data directory that no server uses, and names each record that is damaged.
+    Verify(verify::Verify),
+    /// Writes all of the store as it is at this moment into a file, whether a server runs or not.
+    Backup(backup::Backup),
+    /// Makes a data directory from a backup.
+    Restore(restore::Restore),
+    /// Copies what is alive into fresh files and puts them in the place of the old ones; no server may run.
+    Compact(compact::Compact),
+    /// Writes the history of a stopped server as JSON lines, and the series if asked to.
+    Export(export::Export),
+}
+
+impl Command {
+    /// Does it, and says how it went.
+    pub fn run(self, config: &Config) -> ExitCode {
+        let done = match self {
+            Self::Verify(verify) => verify.run(config),
+            Self::Backup(backup) => backup.run(config),
+            Self::Restore(restore) => restore.run(config),
+            Self::Compact(compact) => compact.run(config),
+            Self::Export(export) => export.run(config),
+        };
+        match done {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                note(format_args!("plimsoll-server: {error:#}"));
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+/// The store that the settings name.
+fn store_settings(config: &Config) -> StoreSettings {
+    StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache }
+}
+
+/// A line for people, beside the result.
+fn note(line: impl Display) {
+    // nobody listens on stderr: there is no better place to complain
+    let _unheard = writeln!(std::io::stderr(), "{line}");
+}
