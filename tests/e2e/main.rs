@@ -12,6 +12,7 @@ mod bad_input;
 mod build;
 mod crash;
 mod directory;
+mod endurance;
 mod kept;
 mod output;
 mod settings;
