@@ -36,3 +36,4 @@ pub mod store;
 pub use app::App;
 pub use cli::{Cli, Command};
 pub use config::{Args, Config, Loaded, LogFormat, Mistake};
+pub use ingest::Retain;

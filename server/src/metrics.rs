@@ -42,6 +42,8 @@ pub(crate) struct Metrics {
     pub(crate) verdicts: Family<Kind, Counter>,
     pub(crate) store_writable: Gauge,
     pub(crate) store_bytes: Bytes,
+    pub(crate) series_bytes: Bytes,
+    pub(crate) series_blocks: Family<Kind, Counter>,
 }
 
 impl Metrics {
@@ -65,6 +67,8 @@ impl Metrics {
             verdicts: Family::default(),
             store_writable: Gauge::default(),
             store_bytes: Bytes::default(),
+            series_bytes: Bytes::default(),
+            series_blocks: Family::default(),
             registry: Registry::default(),
         };
         Self::register(&metrics, &mut registry);
@@ -113,6 +117,17 @@ impl Metrics {
         );
         r.register("verdicts", "Verdicts, by cause", metrics.verdicts.clone());
         r.register("store_writable", "1 if the store takes writes", metrics.store_writable.clone());
+        r.register_with_unit(
+            "store_series",
+            "Sealed samples, as of the last walk over them",
+            Unit::Bytes,
+            metrics.series_bytes.clone(),
+        );
+        r.register(
+            "store_old_blocks",
+            "Blocks of old samples that were made smaller or removed",
+            metrics.series_blocks.clone(),
+        );
         r.register_with_unit("store", "Disk that the store takes", Unit::Bytes, metrics.store_bytes.clone());
     }
 

@@ -15,6 +15,7 @@ mod directory;
 mod endurance;
 mod kept;
 mod output;
+mod retention;
 mod settings;
 mod stop;
 mod store_ops;

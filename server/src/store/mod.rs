@@ -35,6 +35,7 @@ mod sled_store;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod thin;
 mod writer;
 
 pub use check::{Checked, Flaw};
@@ -60,6 +61,7 @@ pub use seal::{Roll, SealError, roll, seal, sweep};
 pub use series::{Extent, SeriesRead, append_fragment, each_run, read_series};
 pub use sled_store::{SledStore, StoreSettings};
 pub use snapshot::Snapshot;
+pub use thin::{Blocks, blocks_after, replace_block, thinned};
 
 /// Ordered bytes to bytes. Cheap to clone; clones share the store.
 #[derive(Debug, Clone)]
