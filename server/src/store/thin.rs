@@ -101,7 +101,7 @@ mod tests {
         let samples: Vec<Sample> = (0..600).map(sample).collect();
         let before = block(samples.clone());
         let value = thinned(&before, Millis(15_000)).unwrap();
-        let after = Entry { value: Versioned { version: 2, value }, ..before.clone() };
+        let after = Entry { value: Versioned { version: 2, value }, ..before };
         let [run] = &chunk::decode(1, &after.value.value).unwrap()[..] else { panic!("one run") };
         assert_eq!((run.first_sequence, run.lost, run.samples.len()), (3, 2, 40));
         for (row, part) in run.samples.iter().zip(samples.chunks(15)) {

@@ -43,6 +43,8 @@ pub async fn kills(programs: &Programs, rounds: u64, count: u64, seed: u64) -> a
     }
     let server = Server::start(programs, dir.path())?;
     agents::complete(&server.url(), &ledger).await?;
-    ledger.values_mut().for_each(|acknowledged| *acknowledged = None);
+    for acknowledged in ledger.values_mut() {
+        *acknowledged = None;
+    }
     agents::check(&server.url(), &ledger).await
 }
