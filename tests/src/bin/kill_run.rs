@@ -15,7 +15,7 @@ const AGENTS: u64 = 50;
 async fn main() -> anyhow::Result<()> {
     let mut words = env::args().skip(1);
     let rounds = words.next().map_or(Ok(ROUNDS), |word| word.parse())?;
-    let seed = words.next().map_or(Ok(u64::from(std::process::id())), |word| word.parse())?;
+    let seed = words.next().map_or_else(|| Ok(u64::from(std::process::id())), |word| word.parse())?;
     println!("seed {seed}");
     let checked = kills(&Programs::build(Profile::Dev)?, rounds, AGENTS, seed).await?;
     println!(

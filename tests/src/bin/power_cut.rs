@@ -18,7 +18,7 @@ const AGENTS: u64 = 32;
 async fn main() -> anyhow::Result<()> {
     let mut words = env::args().skip(1);
     let rounds = words.next().map_or(Ok(ROUNDS), |word| word.parse())?;
-    let seed = words.next().map_or(Ok(u64::from(std::process::id())), |word| word.parse())?;
+    let seed = words.next().map_or_else(|| Ok(u64::from(std::process::id())), |word| word.parse())?;
     let dir = tempfile::tempdir()?;
     let disk = match Disk::new(dir.path()) {
         Ok(disk) => disk,
