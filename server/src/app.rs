@@ -78,6 +78,7 @@ impl App {
             predict: Arc::new(config.predict.clone()),
             judging: judging.clone(),
             open_attempts: config.open_attempts,
+            retain: config.retain,
             abandon_after: config.abandon_after,
         });
         worker.resume().await.context("data_dir: cannot read the history")?;

@@ -8,6 +8,7 @@
 //! | `config` | reads all settings, reports all mistakes |
 //! | `cli` | the commands beside serving |
 //! | `app` | binds, opens, serves, drains |
+//! | `cli`, `admin` | the commands beside serving: what they print, what they do |
 //! | `grpc`, `http` | convert, call, convert |
 //! | `ingest` | the only writer: open attempts, acknowledgements, seals, verdicts |
 //! | `learned` | the history, shared |
@@ -21,6 +22,7 @@
 //! | [`store`] | bytes on disk: format, sled, memory twin |
 //! | [`domain`] | the words as types |
 
+mod admin;
 mod app;
 mod cli;
 mod clock;
@@ -43,3 +45,4 @@ pub mod store;
 pub use app::App;
 pub use cli::{Cli, Command};
 pub use config::{Args, Config, Loaded, LogFormat, Mistake};
+pub use ingest::Retain;

@@ -44,6 +44,8 @@ pub(crate) struct Metrics {
     pub(crate) hooks: Family<Kind, Counter>,
     pub(crate) store_writable: Gauge,
     pub(crate) store_bytes: Bytes,
+    pub(crate) series_bytes: Bytes,
+    pub(crate) series_blocks: Family<Kind, Counter>,
 }
 
 impl Metrics {
@@ -69,13 +71,40 @@ impl Metrics {
             hooks: Family::default(),
             store_writable: Gauge::default(),
             store_bytes: Bytes::default(),
+            series_bytes: Bytes::default(),
+            series_blocks: Family::default(),
             registry: Registry::default(),
         };
-        Self::register(&metrics, &mut registry);
+        Self::register_asking(&metrics, &mut registry);
+        Self::register_keeping(&metrics, &mut registry);
         Self { registry, ..metrics }
     }
 
-    fn register(metrics: &Self, r: &mut Registry) {
+    /// What is asked.
+    fn register_asking(metrics: &Self, r: &mut Registry) {
+        r.register("history_attempts", "Attempts in memory to learn from", metrics.history_attempts.clone());
+        r.register("predictions", "Predictions, by the rung that weighed most", metrics.predictions.clone());
+        r.register_with_unit(
+            "predict",
+            "Time to compute one prediction",
+            Unit::Seconds,
+            metrics.predict_seconds.clone(),
+        );
+        r.register("verdicts", "Verdicts, by cause", metrics.verdicts.clone());
+        r.register(
+            "allocations",
+            "Requests for an allocation: answered, late (the defaults were sent), refused",
+            metrics.allocations.clone(),
+        );
+        r.register(
+            "hooks",
+            "Job hooks, by what became of them; dropped: the queue was full",
+            metrics.hooks.clone(),
+        );
+    }
+
+    /// What arrives and what is on disk.
+    fn register_keeping(metrics: &Self, r: &mut Registry) {
         r.register(
             "ingest_samples",
             "Samples that were synced to disk and acknowledged",
@@ -107,26 +136,18 @@ impl Metrics {
             Unit::Seconds,
             metrics.commit_seconds.clone(),
         );
-        r.register("history_attempts", "Attempts in memory to learn from", metrics.history_attempts.clone());
-        r.register("predictions", "Predictions, by the rung that weighed most", metrics.predictions.clone());
-        r.register_with_unit(
-            "predict",
-            "Time to compute one prediction",
-            Unit::Seconds,
-            metrics.predict_seconds.clone(),
-        );
-        r.register("verdicts", "Verdicts, by cause", metrics.verdicts.clone());
-        r.register(
-            "allocations",
-            "Requests for an allocation: answered, late (the defaults were sent), refused",
-            metrics.allocations.clone(),
-        );
-        r.register(
-            "hooks",
-            "Job hooks, by what became of them; dropped: the queue was full",
-            metrics.hooks.clone(),
-        );
         r.register("store_writable", "1 if the store takes writes", metrics.store_writable.clone());
+        r.register_with_unit(
+            "store_series",
+            "Sealed samples, as of the last walk over them",
+            Unit::Bytes,
+            metrics.series_bytes.clone(),
+        );
+        r.register(
+            "store_old_blocks",
+            "Blocks of old samples that were made smaller or removed",
+            metrics.series_blocks.clone(),
+        );
         r.register_with_unit("store", "Disk that the store takes", Unit::Bytes, metrics.store_bytes.clone());
     }
 

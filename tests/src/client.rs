@@ -6,7 +6,10 @@ use plimsoll_proto::v1::{
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, Streaming};
+use tonic::{
+    Status, Streaming,
+    transport::{Channel, Endpoint},
+};
 
 /// One stream to a collector.
 #[derive(Debug)]
@@ -22,7 +25,16 @@ impl Sender {
     /// The server cannot be reached or refuses.
     pub async fn connect(url: &str) -> Result<Self, Status> {
         let unreachable = |error: tonic::transport::Error| Status::unavailable(error.to_string());
-        let mut client = CollectorClient::connect(url.to_owned()).await.map_err(unreachable)?;
+        let endpoint = Endpoint::new(url.to_owned()).map_err(unreachable)?;
+        Self::open(endpoint.connect().await.map_err(unreachable)?).await
+    }
+
+    /// Opens a stream on a connection that others may use, too.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn open(connection: Channel) -> Result<Self, Status> {
+        let mut client = CollectorClient::new(connection);
         let (outbound, messages) = mpsc::channel(64);
         let inbound = client.stream(ReceiverStream::new(messages)).await?.into_inner();
         Ok(Self { outbound, inbound })

@@ -2,6 +2,7 @@
 
 mod agent;
 mod client;
+pub mod endure;
 mod patience;
 mod programs;
 mod server;

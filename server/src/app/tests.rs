@@ -107,8 +107,9 @@ async fn a_call_that_outlives_the_drain_is_an_error() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     // an answer is on its way, so the server cannot tell the client the end
-    let error = server.stop().await.unwrap_err();
-    assert_eq!(error.to_string(), "calls were still running (1) at the end of drain_timeout");
+    let error = server.stop().await.unwrap_err().to_string();
+    // the call, or its connection where the cut came while its last answer was written
+    assert!(error.ends_with("at the end of drain_timeout"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

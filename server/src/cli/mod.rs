@@ -1,15 +1,24 @@
 //! The command line of the server program: without a command it serves; with one it does that and ends.
 
+mod backup;
 mod classify;
+mod compact;
+mod export;
 mod import;
 mod progress;
 mod replay;
+mod restore;
+mod target;
+mod verify;
 
 use std::{fmt::Display, io::Write as _, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{Args, Config};
+use crate::{
+    config::{Args, Config},
+    store::StoreSettings,
+};
 
 /// Keeps what CI builds used, predicts what the next one needs, and judges failed ones.
 ///
@@ -36,6 +45,16 @@ pub enum Command {
     Import(import::Import),
     /// Judges recorded failures, and needs no server for it.
     Classify(classify::Classify),
+    /// Reads everything in a data directory that no server uses, and names each record that is damaged.
+    Verify(verify::Verify),
+    /// Writes all of the store as it is at this moment into a file, whether a server runs or not.
+    Backup(backup::Backup),
+    /// Makes a data directory from a backup.
+    Restore(restore::Restore),
+    /// Copies what is alive into fresh files and puts them in the place of the old ones; no server may run.
+    Compact(compact::Compact),
+    /// Writes the history of a stopped server as JSON lines, and the series if asked to.
+    Export(export::Export),
 }
 
 impl Command {
@@ -45,6 +64,11 @@ impl Command {
             Self::Replay(replay) => replay.run(config),
             Self::Import(import) => import.run(config),
             Self::Classify(classify) => classify.run(config),
+            Self::Verify(verify) => verify.run(config),
+            Self::Backup(backup) => backup.run(config),
+            Self::Restore(restore) => restore.run(config),
+            Self::Compact(compact) => compact.run(config),
+            Self::Export(export) => export.run(config),
         };
         match done {
             Ok(()) => ExitCode::SUCCESS,
@@ -54,6 +78,11 @@ impl Command {
             }
         }
     }
+}
+
+/// The store that the settings name.
+fn store_settings(config: &Config) -> StoreSettings {
+    StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache }
 }
 
 /// A line for people, beside the result.

@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::domain::Bytes;
+
 /// Time between two updates: often enough to see that it lives.
 const EVERY: Duration = Duration::from_millis(100);
 /// Characters of the bar.
@@ -44,4 +46,10 @@ impl Progress {
             let _unseen = write!(stderr(), "\r\u{1b}[K");
         }
     }
+}
+
+/// How much `done` is of `whole`, 0 to 1.
+pub(super) fn share(done: u64, whole: u64) -> f64 {
+    let (done, whole) = (Bytes(done).as_f64(), Bytes(whole).as_f64());
+    if whole > 0.0 { (done / whole).min(1.0) } else { 0.0 }
 }

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{gantry, predict, retry};
+use crate::{gantry, ingest::Retain, predict, retry};
 pub(crate) use parse::share as parse_share;
 pub use source::Args;
 
@@ -39,6 +39,8 @@ pub struct Config {
     pub open_attempts: usize,
     /// After this time without its agent, an attempt is closed as lost.
     pub abandon_after: Duration,
+    /// How old the samples of an ended attempt may get before they become fewer and then go.
+    pub retain: Retain,
     /// Time for running requests to end when the server stops.
     pub drain_timeout: Duration,
     /// How sizes are chosen.
@@ -76,6 +78,7 @@ impl Default for Config {
             open_attempts: 100_000,
             // longer than any job time-out that is common
             abandon_after: Duration::from_hours(24),
+            retain: Retain::default(),
             // below the 30 s that Kubernetes gives a pod
             drain_timeout: Duration::from_secs(20),
             predict: predict::Settings::default(),
@@ -142,6 +145,12 @@ impl Config {
                 found.push(Mistake { place: place.to_owned(), text: text.to_owned() });
             }
         };
+        let wrong = self.retain.full_for > self.retain.keep_for;
+        check(
+            wrong,
+            "series_full_for",
+            "is above series_keep_for: samples would go before they become fewer",
+        );
         let same = self.grpc_listen == self.http_listen && self.grpc_listen.port() != 0;
         check(same, "http_listen", "is the same address as grpc_listen; each listener needs its own");
         let predict = &self.predict;

@@ -47,6 +47,15 @@ pub struct Args {
     /// An attempt whose agent is silent for this long is closed as lost [default: 1day].
     #[arg(long, value_name = "TIME")]
     abandon_after: Option<String>,
+    /// Age after which the samples of an ended attempt become one row for 15 seconds, peaks kept [default: 30days].
+    #[arg(long, value_name = "TIME")]
+    series_full_for: Option<String>,
+    /// Age after which only the summary of an ended attempt is left [default: 1year].
+    #[arg(long, value_name = "TIME")]
+    series_keep_for: Option<String>,
+    /// Most bytes of samples of ended attempts; the oldest go first [default: no bound].
+    #[arg(long, value_name = "SIZE")]
+    series_max_bytes: Option<String>,
     /// Time for running requests to end when the server stops [default: 20s].
     #[arg(long, value_name = "TIME")]
     drain_timeout: Option<String>,
@@ -177,7 +186,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 }
 
 impl Args {
-    fn values(&self) -> [(&'static str, &Option<String>); 26] {
+    fn values(&self) -> [(&'static str, &Option<String>); 29] {
         [
             ("data_dir", &self.data_dir),
             ("grpc_listen", &self.grpc_listen),
@@ -188,6 +197,9 @@ impl Args {
             ("history_attempts", &self.history_attempts),
             ("open_attempts", &self.open_attempts),
             ("abandon_after", &self.abandon_after),
+            ("series_full_for", &self.series_full_for),
+            ("series_keep_for", &self.series_keep_for),
+            ("series_max_bytes", &self.series_max_bytes),
             ("drain_timeout", &self.drain_timeout),
             ("default_memory_request", &self.default_memory_request),
             ("default_memory_limit", &self.default_memory_limit),

@@ -45,6 +45,13 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("open_attempts", open_attempts, |t| parse::number(t, &(1..=1_000_000)), ToString::to_string),
     setting!("abandon_after", abandon_after, parse::time, |t: &Duration| humantime::format_duration(*t)
         .to_string()),
+    setting!("series_full_for", retain.full_for, parse::time, |t: &Duration| humantime::format_duration(*t)
+        .to_string()),
+    setting!("series_keep_for", retain.keep_for, parse::time, |t: &Duration| humantime::format_duration(*t)
+        .to_string()),
+    setting!("series_max_bytes", retain.max_bytes, |t| parse::size(t).map(Some), |max: &Option<Bytes>| {
+        max.map(size).unwrap_or_default()
+    }),
     setting!("drain_timeout", drain_timeout, parse::time, |t: &Duration| humantime::format_duration(*t)
         .to_string()),
     setting!("default_memory_request", predict.memory_request, parse::size, |b: &Bytes| size(*b)),

@@ -8,16 +8,18 @@
 //! | `GET /livez` | 200 while the process runs |
 //! | `GET /readyz` | 200 while it serves and its store takes writes, else 503 with the reason |
 //! | `GET /metrics` | all metrics, OpenMetrics text |
+//! | `GET /admin/backup` | an archive of the whole store at this moment; to callers on this machine only |
 //!
 //! Below `/v1`, whatever is not an answer is an object with one text, `{"error": "field: what is wrong"}`, and one line in the log.
 
 mod allocation;
+mod backup;
 mod collect;
 mod probes;
 mod refusal;
 mod token;
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     Router,
@@ -31,8 +33,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    domain::Fault, gantry, grpc::Calls, ingest::Ingest, learned::Learned, metrics::Metrics, predict,
-    store::Store,
+    admin::backup::ENDPOINT, domain::Fault, gantry, grpc::Calls, ingest::Ingest, learned::Learned,
+    metrics::Metrics, predict, store::Store,
 };
 use refusal::refuse;
 pub(crate) use token::Token;
@@ -72,11 +74,13 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts) -> anyhow::Result
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(probes::readyz))
         .route("/metrics", get(probes::metrics))
+        .route(ENDPOINT, get(backup::backup))
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
-    axum::serve(listener, router).with_graceful_shutdown(stopping.cancelled_owned()).await?;
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    axum::serve(listener, service).with_graceful_shutdown(stopping.cancelled_owned()).await?;
     Ok(())
 }
 

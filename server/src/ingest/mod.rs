@@ -8,6 +8,7 @@ mod judge;
 mod refusal;
 mod request;
 mod resume;
+mod retain;
 mod round;
 mod session;
 mod settle;
@@ -21,6 +22,7 @@ pub(crate) use judge::Question;
 pub(crate) use refusal::Refusal;
 use request::Request;
 pub(crate) use request::{Change, Opened, Running};
+pub use retain::Retain;
 pub(crate) use session::{Append, Finish, StreamHandle};
 use tokio::sync::{broadcast, mpsc, oneshot};
 pub(crate) use worker::Worker;
@@ -52,6 +54,8 @@ pub(crate) struct Parts {
     pub(crate) judging: Judging,
     /// Attempts that may be open at once.
     pub(crate) open_attempts: usize,
+    /// How old samples may get.
+    pub(crate) retain: Retain,
     /// Silence after which an attempt is closed as lost.
     pub(crate) abandon_after: Duration,
 }

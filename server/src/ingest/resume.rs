@@ -22,20 +22,26 @@ impl Newest {
     fn take(&mut self, summary: Summary) {
         self.kept.push(Arc::new(summary));
         // cutting now and then costs less than keeping order all the time
-        if self.kept.len() >= self.capacity.saturating_mul(2) {
+        if self.kept.len() >= self.capacity.saturating_add(self.capacity / 8).saturating_add(1024) {
             self.cut();
         }
     }
 
+    /// Leaves the newest, in no order.
     fn cut(&mut self) {
-        self.kept.sort_by_key(|summary| std::cmp::Reverse(summary.ended_unix_ms()));
-        self.kept.truncate(self.capacity);
+        if self.kept.len() > self.capacity {
+            let newest_first = |summary: &Arc<Summary>| std::cmp::Reverse(summary.ended_unix_ms());
+            self.kept.select_nth_unstable_by_key(self.capacity, newest_first);
+            self.kept.truncate(self.capacity);
+        }
     }
 
     /// The newest is learnt last, so that it weighs most.
     fn oldest_first(mut self) -> impl Iterator<Item = Arc<Summary>> {
         self.cut();
-        self.kept.into_iter().rev()
+        // equal ends keep one order, whatever was cut
+        self.kept.sort_by(|a, b| (a.ended_unix_ms(), &a.attempt).cmp(&(b.ended_unix_ms(), &b.attempt)));
+        self.kept.into_iter()
     }
 }
 

@@ -2,13 +2,17 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use tokio::sync::{broadcast, mpsc};
+use tokio::{
+    sync::{broadcast, mpsc},
+    time::MissedTickBehavior,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Parts,
     refusal::Refusal,
     request::{Change, Request, Running},
+    retain::{self, Pass},
     round::{Promise, Round},
     session::Session,
     settle::Remembered,
@@ -29,6 +33,8 @@ pub(crate) struct Worker {
     pub(super) sessions: HashMap<AttemptId, Session>,
     pub(super) changes: broadcast::Sender<Change>,
     pub(super) remembered: Remembered,
+    /// The walk over old samples.
+    pub(super) pass: Pass,
 }
 
 impl Worker {
@@ -37,12 +43,21 @@ impl Worker {
         queue: mpsc::Receiver<Request>,
         changes: broadcast::Sender<Change>,
     ) -> Self {
-        Self { parts, queue, sessions: HashMap::new(), changes, remembered: Remembered::default() }
+        Self {
+            parts,
+            queue,
+            sessions: HashMap::new(),
+            changes,
+            remembered: Remembered::default(),
+            pass: Pass::default(),
+        }
     }
 
     /// Works until `stop`, then answers what is queued, and ends.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut sweep = tokio::time::interval(SWEEP);
+        let mut retain = tokio::time::interval(retain::STEP);
+        retain.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut requests = Vec::with_capacity(GATHER);
         loop {
             tokio::select! {
@@ -54,6 +69,7 @@ impl Worker {
                     self.work(requests.drain(..)).await;
                 }
                 _ = sweep.tick() => self.close_abandoned().await,
+                _ = retain.tick() => self.retain_step().await,
                 () = stop.cancelled(), if !self.queue.is_closed() => self.queue.close(),
             }
         }

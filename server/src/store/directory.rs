@@ -16,6 +16,10 @@ const LOCK: &str = "plimsoll.lock";
 const PROBE: &str = "plimsoll.probe";
 /// The engine's own directory.
 const ENGINE: &str = "sled";
+/// A compact copy of it that is being made.
+const COPY: &str = "sled.new";
+/// The engine's directory while the copy takes its place.
+const REPLACED: &str = "sled.old";
 /// What may lie in a directory that is empty to us: our own first steps, and what a file system puts into its root.
 const HARMLESS: [&str; 4] = [LOCK, marker::NEW_FILE, PROBE, "lost+found"];
 /// Room that the engine needs to open, beside a new snapshot: two segments and their neighbours.
@@ -40,8 +44,12 @@ impl Directory {
             }
             Err(error) => return Err(OpenError::io("open", path)(error)),
         }
-        if Marker::read(path)?.is_none() {
-            check_empty(path)?;
+        match Marker::read(path)? {
+            Some(marker) if marker.state == State::Filling => {
+                return Err(OpenError::HalfRestored { dir: path.to_owned() });
+            }
+            Some(_) => {}
+            None => check_empty(path)?,
         }
         let directory = Self { path: path.to_owned(), _lock: lock(path)? };
         // Again, because another process may have made the store before it let the lock go.
@@ -52,8 +60,70 @@ impl Directory {
             marker.write(path)?;
             marker
         };
+        directory.settle_copy()?;
         directory.prepare_engine(&marker)?;
         Ok((directory, marker))
+    }
+
+    /// Opens a directory that holds a store; makes nothing.
+    pub(super) fn open_existing(path: &Path) -> Result<(Self, Marker), OpenError> {
+        if fs::metadata(path).is_ok_and(|found| found.is_dir()) && Marker::read(path)?.is_some() {
+            return Self::open(path);
+        }
+        match fs::metadata(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OpenError::io("open", path)(error)),
+            Ok(found) if !found.is_dir() => Err(OpenError::NotADirectory { dir: path.to_owned() }),
+            _ => Err(OpenError::Missing { dir: path.to_owned() }),
+        }
+    }
+
+    /// Makes, or takes an empty one for, a store that is about to be filled: nobody opens it before `marker` says so.
+    pub(super) fn begin_filling(path: &Path, marker: &Marker) -> Result<Self, OpenError> {
+        create(path)?;
+        if Marker::read(path)?.is_some() {
+            return Err(OpenError::Occupied { dir: path.to_owned() });
+        }
+        check_empty(path)?;
+        let directory = Self { path: path.to_owned(), _lock: lock(path)? };
+        marker.write(path)?;
+        let engine = directory.engine();
+        fs::create_dir_all(&engine).map_err(OpenError::io("create", &engine))?;
+        sync_dir(path)?;
+        Ok(directory)
+    }
+
+    /// The directory for a compact copy of the engine, empty.
+    pub(super) fn begin_copy(&self) -> Result<PathBuf, OpenError> {
+        let copy = self.path.join(COPY);
+        remove_all(&copy)?;
+        fs::create_dir_all(&copy).map_err(OpenError::io("create", &copy))?;
+        Ok(copy)
+    }
+
+    /// Puts a copy that is whole and on the disk in the place of the engine's files. A crash leaves the one or the other.
+    pub(super) fn swap_copy(&self) -> Result<(), OpenError> {
+        let (engine, copy, replaced) = (self.engine(), self.path.join(COPY), self.path.join(REPLACED));
+        sync_dir(&copy)?;
+        fs::rename(&engine, &replaced).map_err(OpenError::io("rename", &engine))?;
+        sync_dir(&self.path)?;
+        fs::rename(&copy, &engine).map_err(OpenError::io("rename", &copy))?;
+        sync_dir(&self.path)?;
+        remove_all(&replaced)
+    }
+
+    /// Ends a swap that a crash cut short: what stood before it comes back, unless the copy is in place.
+    fn settle_copy(&self) -> Result<(), OpenError> {
+        let (engine, replaced) = (self.engine(), self.path.join(REPLACED));
+        let there = |path: &Path| fs::exists(path).map_err(OpenError::io("look at", path));
+        if there(&replaced)? {
+            if there(&engine)? {
+                remove_all(&replaced)?;
+            } else {
+                fs::rename(&replaced, &engine).map_err(OpenError::io("rename", &replaced))?;
+                sync_dir(&self.path)?;
+            }
+        }
+        remove_all(&self.path.join(COPY))
     }
 
     /// The data directory.
@@ -130,6 +200,14 @@ impl Directory {
             _ => Err(error),
         })?;
         written
+    }
+}
+
+/// Removes a directory with all that is in it, if it is there.
+fn remove_all(path: &Path) -> Result<(), OpenError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OpenError::io("remove", path)(error)),
+        _ => Ok(()),
     }
 }
 

@@ -36,10 +36,13 @@ pub(super) struct EngineError(pub(super) String);
 
 /// Which store this is and how far it has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
-    pub(super) format: u32,
-    pub(super) id: Ulid,
-    pub(super) sequence: u64,
+pub struct Identity {
+    /// Format that it was last opened with.
+    pub format: u32,
+    /// Drawn when it was made.
+    pub id: Ulid,
+    /// Number of its last commit.
+    pub sequence: u64,
 }
 
 /// A value with its version, or `None` for a delete.

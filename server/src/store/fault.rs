@@ -19,6 +19,24 @@ pub enum OpenError {
         /// One of the files.
         found: String,
     },
+    /// There is no store.
+    #[error("{dir} holds no store: there is no plimsoll.json; name the data directory of a server", dir = dir.display())]
+    Missing {
+        /// The data directory.
+        dir: PathBuf,
+    },
+    /// There is a store where a new one was to be made.
+    #[error("{dir} holds a store already: restore into an empty directory, or move this one away first", dir = dir.display())]
+    Occupied {
+        /// The data directory.
+        dir: PathBuf,
+    },
+    /// A restore was cut short.
+    #[error("{dir} is half restored: a restore into it did not end; remove it and restore again", dir = dir.display())]
+    HalfRestored {
+        /// The data directory.
+        dir: PathBuf,
+    },
     /// Another process uses it.
     #[error("{dir} is in use by process {pid}: stop that server first, or give this one a data directory of its own", dir = dir.display())]
     Locked {

@@ -35,6 +35,8 @@ pub(super) struct Marker {
 pub(super) enum State {
     /// Not finished: nothing was ever acknowledged.
     Creating,
+    /// A restore is under way, or was cut short: it holds a part of what it should.
+    Filling,
     /// It has been open.
     Ready,
 }

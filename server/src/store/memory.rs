@@ -63,6 +63,11 @@ impl MemoryStore {
         self.lock().map.get(key).cloned()
     }
 
+    pub(super) fn entries(&self) -> Vec<Entry> {
+        let state = self.lock();
+        state.map.iter().map(|(key, value)| Entry { key: key.clone(), value: value.clone() }).collect()
+    }
+
     pub(super) fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: Limit) -> Page {
         let state = self.lock();
         let from = match after {

@@ -12,6 +12,7 @@
 #![doc = include_str!("FORMAT.md")]
 
 mod bytes;
+mod check;
 mod chunk;
 mod columns;
 mod directory;
@@ -24,18 +25,23 @@ mod keys;
 mod kv;
 mod marker;
 mod memory;
+mod offline;
 mod plan;
 mod records;
 mod seal;
 mod series;
 mod shared;
 mod sled_store;
+mod snapshot;
 #[cfg(test)]
 mod tests;
+mod thin;
 mod writer;
 
+pub use check::{Checked, Flaw};
 pub use chunk::Run;
 pub use durable::syncs;
+pub use engine::Identity;
 pub use envelope::{MAX_RECORD, RecordError};
 pub use errors::{CommitError, Excess, KeyText, StoreError};
 pub use fault::OpenError;
@@ -46,6 +52,7 @@ pub use kv::{
 };
 pub use marker::FORMAT_VERSION;
 pub use memory::MemoryStore;
+pub use offline::{Filling, Offline};
 pub use records::{
     Loaded, delete_attempt, load_summaries, load_verdicts, open_attempts, put_attempt, put_summary,
     put_verdict, read_summary, read_verdict,
@@ -53,6 +60,8 @@ pub use records::{
 pub use seal::{Roll, SealError, roll, seal, sweep};
 pub use series::{Extent, SeriesRead, append_fragment, each_run, read_series};
 pub use sled_store::{SledStore, StoreSettings};
+pub use snapshot::Snapshot;
+pub use thin::{Blocks, blocks_after, replace_block, thinned};
 
 /// Ordered bytes to bytes. Cheap to clone; clones share the store.
 #[derive(Debug, Clone)]
@@ -121,6 +130,14 @@ impl Store {
         match self {
             Self::Sled(store) => store.status(),
             Self::Memory(store) => store.status(),
+        }
+    }
+
+    /// All entries as they are now, read page by page while commits go on. One at a time.
+    pub async fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        match self {
+            Self::Sled(store) => store.snapshot().await,
+            Self::Memory(store) => Ok(Snapshot::of_memory(store.entries())),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The store on disk: a handle that sends commits to the writer thread and reads on threads that may block.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
         mpsc::{SyncSender, TrySendError, sync_channel},
@@ -20,6 +20,7 @@ use super::{
     kv::{Batch, Committed, Limit, Page, StoreStatus, Versioned},
     marker::{FORMAT_VERSION, Marker, State, check_format, sync_dir},
     shared::Shared,
+    snapshot::Snapshot,
     writer::{Job, Message, Writer},
 };
 
@@ -101,6 +102,19 @@ impl SledStore {
         self.shared.status()
     }
 
+    pub(super) async fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        let failed = |reason: &str| StoreError::Unavailable(reason.to_owned());
+        let (answer, begun) = oneshot::channel();
+        self.queue.try_send(Message::Snapshot(answer)).map_err(|error| match error {
+            TrySendError::Full(_) => failed("its queue is full"),
+            TrySendError::Disconnected(_) => failed("the store is closed"),
+        })?;
+        let begun = begun.await.map_err(|_unanswered| failed("the store is closed"))?;
+        let (identity, rescue) =
+            begun.ok_or_else(|| failed("another snapshot is being read; wait for its end"))?;
+        Ok(Snapshot::new(identity, rescue, Arc::clone(&self.shared)))
+    }
+
     /// Finishes what was accepted, then lets go of the files. Later calls find it closed and are content.
     pub(super) async fn close(&self) -> Result<(), StoreError> {
         let failed = |reason: String| StoreError::Unavailable(reason);
@@ -137,17 +151,32 @@ fn open_engine(
     marker: &Marker,
     cache_bytes: u64,
 ) -> Result<(Engine, Identity), OpenError> {
-    let dir = directory.engine();
+    let (engine, identity) = open_compared(directory, marker, cache_bytes)?;
+    prove_durable(&directory.engine(), &engine, Identity { format: FORMAT_VERSION, ..identity })?;
+    Ok((engine, Identity { format: FORMAT_VERSION, ..identity }))
+}
+
+/// Opens the engine and compares it with its marker; writes nothing.
+pub(super) fn open_compared(
+    directory: &Directory,
+    marker: &Marker,
+    cache_bytes: u64,
+) -> Result<(Engine, Identity), OpenError> {
     let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
-    let engine = Engine::open(&dir, cache_bytes).map_err(failed)?;
+    let engine = Engine::open(&directory.engine(), cache_bytes).map_err(failed)?;
     let identity = reconcile(directory, marker, engine.identity().map_err(failed)?)?;
-    let before = durable::syncs();
-    engine.apply(&[], identity).map_err(failed)?;
-    if !durable::proven_since(before) {
-        return Err(OpenError::NotDurable { dir });
-    }
-    sync_dir(&dir)?;
     Ok((engine, identity))
+}
+
+/// Writes the identity of the engine in `dir` and proves that it went to the disk.
+pub(super) fn prove_durable(dir: &Path, engine: &Engine, identity: Identity) -> Result<(), OpenError> {
+    let before = durable::syncs();
+    let applied = engine.apply(&[], identity);
+    applied.map_err(|error| OpenError::Engine { dir: dir.to_owned(), reason: error.0 })?;
+    if !durable::proven_since(before) {
+        return Err(OpenError::NotDurable { dir: dir.to_owned() });
+    }
+    sync_dir(dir)
 }
 
 /// The identity to go on with, if the engine holds at least what the marker remembers.
@@ -168,7 +197,7 @@ fn reconcile(directory: &Directory, marker: &Marker, found: Option<Identity>) ->
                 let found = found.sequence;
                 return emptied(format!("the store ends at commit {found}, plimsoll.json knows of {known}"));
             }
-            Ok(Identity { format: FORMAT_VERSION, ..found })
+            Ok(found)
         }
     }
 }

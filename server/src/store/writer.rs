@@ -7,7 +7,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Weak,
         mpsc::{Receiver, RecvTimeoutError, TryRecvError},
     },
     time::{Duration, Instant},
@@ -23,6 +23,7 @@ use super::{
     marker::{FORMAT_VERSION, Marker, State},
     plan::plan,
     shared::Shared,
+    snapshot::Rescue,
 };
 
 /// Most commits in one sync: beyond this the disk gains nothing, and readers wait for the engine's lock.
@@ -36,6 +37,8 @@ const MARK_EVERY: u64 = 1000;
 #[derive(Debug)]
 pub(super) enum Message {
     Commit(Job),
+    /// Begin a snapshot between two groups; answered with nothing while another one is read.
+    Snapshot(oneshot::Sender<Option<(Identity, Arc<Rescue>)>>),
     /// Finish what was asked for before, then end.
     Close,
 }
@@ -64,6 +67,8 @@ pub(super) struct Writer {
     marked: u64,
     last_try: Instant,
     last_measure: Option<Instant>,
+    /// What a snapshot that is being read still needs.
+    snapshot: Weak<Rescue>,
 }
 
 impl Writer {
@@ -88,6 +93,7 @@ impl Writer {
             marked,
             last_try: now,
             last_measure,
+            snapshot: Weak::new(),
         };
         writer.measure();
         writer
@@ -98,11 +104,23 @@ impl Writer {
         loop {
             match self.carried.take().map_or_else(|| self.queue.recv_timeout(RETRY_EVERY), Ok) {
                 Ok(Message::Commit(first)) => self.turn(first),
+                Ok(Message::Snapshot(answer)) => self.begin_snapshot(answer),
                 Err(RecvTimeoutError::Timeout) if self.shared.reason().is_some() => self.recover(),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => return self.end(),
             }
         }
+    }
+
+    fn begin_snapshot(&mut self, answer: oneshot::Sender<Option<(Identity, Arc<Rescue>)>>) {
+        let free = self.snapshot.strong_count() == 0;
+        let begun = free.then(|| {
+            let rescue = Rescue::new(self.identity.sequence);
+            self.snapshot = Arc::downgrade(&rescue);
+            (self.identity, rescue)
+        });
+        // a caller that is gone drops it, and with it the snapshot
+        drop(answer.send(begun));
     }
 
     /// One group, from the queue to the answers.
@@ -165,6 +183,9 @@ impl Writer {
         let plan = plan(&engine, self.identity.sequence, group)?;
         if plan.sequence > self.identity.sequence {
             let identity = Identity { sequence: plan.sequence, ..self.identity };
+            if let Some(snapshot) = self.snapshot.upgrade() {
+                snapshot.keep(&engine, plan.changes.iter().map(|(key, _)| *key))?;
+            }
             engine.apply(&plan.changes, identity)?;
             self.identity = identity;
         }

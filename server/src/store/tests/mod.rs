@@ -7,3 +7,4 @@ mod formats;
 mod full_disk;
 mod opening;
 mod typed;
+mod whole;

@@ -1,0 +1,29 @@
+//! `plimsoll-server compact`.
+
+use std::io::{self, Write as _};
+
+use clap::Args;
+
+use super::{progress::Progress, progress::share, store_settings};
+use crate::{config::Config, store::Offline};
+
+/// Makes the files of a store small.
+#[derive(Debug, Args)]
+pub struct Compact {}
+
+impl Compact {
+    #[expect(clippy::unused_self, reason = "the same shape as the other commands")]
+    pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
+        let settings = store_settings(config);
+        let store = Offline::open(&settings)?;
+        let before = store.bytes_on_disk();
+        let mut progress = Progress::new();
+        let done =
+            store.compact(settings.cache_bytes, |bytes| progress.tell("compacting", share(bytes, before)));
+        progress.end();
+        done?;
+        let after = Offline::open(&settings)?.bytes_on_disk();
+        writeln!(io::stdout(), "{before} bytes before, {after} after")?;
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! `plimsoll-server verify`.
+
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+};
+
+use anyhow::bail;
+use clap::Args;
+
+use super::{note, progress::Progress, progress::share, store_settings};
+use crate::{config::Config, store::Offline};
+
+/// Reads a whole data directory.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// The data directory; else the one of the settings.
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+impl Verify {
+    pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
+        let mut settings = store_settings(config);
+        settings.dir = self.dir.unwrap_or(settings.dir);
+        let store = Offline::open(&settings)?;
+        let (mut progress, whole) = (Progress::new(), store.bytes_on_disk());
+        let checked = store.check(
+            |flaw| note(format_args!("{}: {}", flaw.key, flaw.reason)),
+            |bytes| progress.tell("verifying", share(bytes, whole)),
+        );
+        progress.end();
+        let checked = checked?;
+        let mut out = io::stdout();
+        writeln!(
+            out,
+            "store {}, format {}, commit {}",
+            store.identity().id,
+            store.identity().format,
+            store.identity().sequence
+        )?;
+        writeln!(out, "{} entries, {} bytes, {} bytes on disk", checked.entries, checked.bytes, whole)?;
+        writeln!(
+            out,
+            "{} ended and {} open attempts, {} verdicts, {} samples",
+            checked.summaries, checked.open, checked.verdicts, checked.samples
+        )?;
+        if checked.damaged > 0 {
+            bail!(
+                "{} records are damaged and named above; a server skips them: live without them, or restore a backup",
+                checked.damaged
+            );
+        }
+        writeln!(out, "no damage found")?;
+        Ok(())
+    }
+}

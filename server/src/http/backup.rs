@@ -1,0 +1,78 @@
+//! The store as a stream of bytes.
+
+use std::{
+    future::Future,
+    net::SocketAddr,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{ConnectInfo, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use http_body::Frame;
+
+use super::Parts;
+use crate::admin::backup::Live;
+
+/// An archive of the store as it is now. It holds everything that builds said, so only this machine gets it.
+pub(super) async fn backup(
+    State(parts): State<Parts>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+) -> Response {
+    if !peer.ip().to_canonical().is_loopback() {
+        return (StatusCode::FORBIDDEN, "a backup is given to callers on the server's own machine only\n")
+            .into_response();
+    }
+    match parts.store.snapshot().await {
+        Ok(snapshot) => {
+            let content_type = [(header::CONTENT_TYPE, "application/octet-stream")];
+            (content_type, Body::new(Archive::new(Live::new(snapshot)))).into_response()
+        }
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
+    }
+}
+
+type Step = (Live, anyhow::Result<Option<Vec<u8>>>);
+
+/// A body whose next piece is read when the last one is on its way.
+struct Archive(Option<Pin<Box<dyn Future<Output = Step> + Send>>>);
+
+impl Archive {
+    fn new(live: Live) -> Self {
+        Self(Some(Box::pin(step(live))))
+    }
+}
+
+async fn step(mut live: Live) -> Step {
+    let piece = live.next().await;
+    (live, piece)
+}
+
+impl http_body::Body for Archive {
+    type Data = Bytes;
+    type Error = axum::BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let Some(running) = self.0.as_mut() else { return Poll::Ready(None) };
+        let (live, piece) = ready!(running.as_mut().poll(context));
+        self.0 = None;
+        Poll::Ready(match piece {
+            Ok(Some(bytes)) => {
+                self.0 = Some(Box::pin(step(live)));
+                Some(Ok(Frame::data(bytes.into())))
+            }
+            Ok(None) => None,
+            Err(error) => {
+                tracing::error!(%error, "a backup was cut short");
+                Some(Err(error.into()))
+            }
+        })
+    }
+}

@@ -1,0 +1,223 @@
+//! What happens to the samples of ended attempts as they get old: first they become fewer, then they go. Summaries stay.
+//!
+//! A pass walks over all sealed blocks in small steps between the requests, at most one step a tick, and rests for an hour
+//! when it is through. If the samples take more than their bound, the pass finds the age at which they would fit, and the
+//! next one removes what is older.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use super::worker::Worker;
+use crate::{
+    domain::{AttemptId, Bytes, Millis},
+    metrics::Kind,
+    store::{self, Batch, SealError},
+};
+
+/// Between two steps of a pass.
+pub(super) const STEP: Duration = Duration::from_millis(200);
+/// Time of one row of an attempt whose samples became fewer.
+const ROW: Millis = Millis(15_000);
+/// Between two passes.
+const REST_MS: u64 = 3_600_000;
+const HOUR_MS: u64 = 3_600_000;
+
+/// How old samples may get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retain {
+    /// As they were measured.
+    pub full_for: Duration,
+    /// At all.
+    pub keep_for: Duration,
+    /// Most bytes of sealed samples; `None` is no bound.
+    pub max_bytes: Option<Bytes>,
+}
+
+impl Default for Retain {
+    fn default() -> Self {
+        Self {
+            // long enough to look into what failed lately
+            full_for: Duration::from_hours(30 * 24),
+            keep_for: Duration::from_hours(365 * 24),
+            max_bytes: None,
+        }
+    }
+}
+
+/// How far a pass is.
+#[derive(Debug, Default)]
+pub(super) struct Pass {
+    after: Option<Vec<u8>>,
+    rest_until_unix_ms: u64,
+    /// The attempt met last, and the age of its end in ms; `None` for one that has no end.
+    last: Option<(AttemptId, Option<u64>)>,
+    /// Bytes by the age in hours.
+    kept: BTreeMap<u64, u64>,
+    /// When this process first looked at the clock, and what it said.
+    began: Option<(Instant, u64)>,
+    /// What is older goes, because all of it does not fit.
+    fits_for_ms: Option<u64>,
+}
+
+/// What becomes of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Stays,
+    Thins,
+    Goes,
+}
+
+impl Pass {
+    fn fate(&self, retain: &Retain, age_ms: Option<u64>) -> Fate {
+        // an attempt that runs keeps all of it
+        let Some(age_ms) = age_ms else { return Fate::Stays };
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        if age_ms > ms(retain.keep_for).min(self.fits_for_ms.unwrap_or(u64::MAX)) {
+            Fate::Goes
+        } else if age_ms > ms(retain.full_for) {
+            Fate::Thins
+        } else {
+            Fate::Stays
+        }
+    }
+
+    /// The time by the clock, unless it jumped ahead since this process began: years must not pass in a moment.
+    fn believed(&mut self, now_unix_ms: u64, moment: Instant) -> u64 {
+        let (began, said) = *self.began.get_or_insert((moment, now_unix_ms));
+        let passed = u64::try_from(moment.saturating_duration_since(began).as_millis()).unwrap_or(u64::MAX);
+        now_unix_ms.min(said.saturating_add(passed).saturating_add(HOUR_MS))
+    }
+
+    fn count(&mut self, age_ms: Option<u64>, bytes: usize) {
+        *self.kept.entry(age_ms.unwrap_or(0) / HOUR_MS).or_default() += bytes as u64;
+    }
+
+    /// Ends a pass; gives the bytes that were kept.
+    fn end(&mut self, retain: &Retain, now_unix_ms: u64) -> u64 {
+        let all = self.kept.values().sum();
+        let most = retain.max_bytes.map_or(u64::MAX, |bytes| bytes.0);
+        self.fits_for_ms = (all > most).then(|| age_that_fits(&self.kept, most));
+        // what is too much goes at once
+        self.rest_until_unix_ms = if all > most { 0 } else { now_unix_ms.saturating_add(REST_MS) };
+        self.kept.clear();
+        self.last = None;
+        all
+    }
+}
+
+/// The largest age in ms below which all takes at most `most` bytes.
+fn age_that_fits(kept: &BTreeMap<u64, u64>, most: u64) -> u64 {
+    let mut sum = 0_u64;
+    for (hour, bytes) in kept {
+        sum = sum.saturating_add(*bytes);
+        if sum > most {
+            return hour.saturating_mul(HOUR_MS);
+        }
+    }
+    u64::MAX
+}
+
+impl Worker {
+    /// One step of the pass, if it is not resting.
+    pub(super) async fn retain_step(&mut self) {
+        let now = self.pass.believed(self.parts.clock.now_unix_ms(), Instant::now());
+        if now < self.pass.rest_until_unix_ms {
+            return;
+        }
+        if let Err(error) = self.retain_page(now).await {
+            tracing::warn!(%error, "could not look after old samples; tried again in an hour");
+            let (rest_until_unix_ms, began) = (now.saturating_add(REST_MS), self.pass.began);
+            self.pass = Pass { rest_until_unix_ms, began, ..Pass::default() };
+        }
+    }
+
+    async fn retain_page(&mut self, now: u64) -> Result<(), SealError> {
+        let page = store::blocks_after(&self.parts.store, self.pass.after.as_deref()).await?;
+        let (mut batch, mut thinned, mut removed) = (Batch::default(), 0, 0);
+        for (id, block) in page.blocks {
+            let age = self.age(&id, now).await?;
+            let (fate, bytes) = (self.pass.fate(&self.parts.retain, age), block.value.value.len());
+            let value = if fate == Fate::Thins { store::thinned(&block, ROW) } else { None };
+            match (fate, value) {
+                (Fate::Goes, _) => {
+                    removed += 1;
+                    store::replace_block(&mut batch, block, None);
+                }
+                (Fate::Thins, Some(value)) => {
+                    thinned += 1;
+                    self.pass.count(age, value.len());
+                    store::replace_block(&mut batch, block, Some(value));
+                }
+                _ => self.pass.count(age, bytes),
+            }
+        }
+        if !batch.is_empty() {
+            self.parts.store.commit(batch).await?;
+        }
+        let blocks = &self.parts.metrics.series_blocks;
+        blocks.get_or_create(&Kind::of("thinned")).inc_by(thinned);
+        blocks.get_or_create(&Kind::of("removed")).inc_by(removed);
+        self.pass.after = page.next;
+        if self.pass.after.is_none() {
+            let kept = self.pass.end(&self.parts.retain, now);
+            self.parts.metrics.series_bytes.set(kept);
+        }
+        Ok(())
+    }
+
+    /// Time since the end of an attempt, ms; `None` if it has no end.
+    async fn age(&mut self, id: &AttemptId, now: u64) -> Result<Option<u64>, SealError> {
+        if let Some((_, age)) = self.pass.last.as_ref().filter(|(last, _)| last == id) {
+            return Ok(*age);
+        }
+        let summary = store::read_summary(&self.parts.store, id).await?;
+        let age = summary.map(|summary| now.saturating_sub(summary.ended_unix_ms()));
+        self.pass.last = Some((id.clone(), age));
+        Ok(age)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RETAIN: Retain = Retain {
+        full_for: Duration::from_hours(2),
+        keep_for: Duration::from_hours(10),
+        max_bytes: Some(Bytes(100)),
+    };
+
+    #[test]
+    fn samples_become_fewer_and_then_go_and_those_of_a_running_attempt_stay() {
+        let pass = Pass::default();
+        let fate = |age| pass.fate(&RETAIN, age);
+        assert_eq!([fate(None), fate(Some(HOUR_MS))], [Fate::Stays; 2]);
+        assert_eq!((fate(Some(3 * HOUR_MS)), fate(Some(11 * HOUR_MS))), (Fate::Thins, Fate::Goes));
+    }
+
+    #[test]
+    fn a_clock_that_jumps_a_year_ahead_makes_nothing_older() {
+        let (mut pass, begin, year) = (Pass::default(), Instant::now(), 365 * 24 * HOUR_MS);
+        assert_eq!(pass.believed(year, begin), year);
+        let later = begin + Duration::from_hours(1);
+        assert_eq!(pass.believed(2 * year, later), year + 2 * HOUR_MS);
+        assert_eq!(pass.believed(year / 2, later), year / 2, "back is harmless: all is younger then");
+    }
+
+    #[test]
+    fn what_does_not_fit_goes_from_the_oldest_end_and_at_once() {
+        let mut pass = Pass::default();
+        for (hour, bytes) in [(0, 40), (1, 50), (5, 30), (6, 10)] {
+            pass.count(Some(hour * HOUR_MS), bytes);
+        }
+        assert_eq!(pass.end(&RETAIN, 7), 130);
+        assert_eq!((pass.fits_for_ms, pass.rest_until_unix_ms), (Some(5 * HOUR_MS), 0));
+        assert_eq!(pass.fate(&RETAIN, Some(5 * HOUR_MS + 1)), Fate::Goes);
+        assert_ne!(pass.fate(&RETAIN, Some(4 * HOUR_MS)), Fate::Goes);
+        pass.count(Some(0), 90);
+        pass.end(&RETAIN, 7);
+        assert_eq!((pass.fits_for_ms, pass.rest_until_unix_ms), (None, 7 + REST_MS));
+    }
+}

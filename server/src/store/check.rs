@@ -1,0 +1,140 @@
+//! Reads every entry of a store as its readers would, and says what cannot be understood.
+
+use serde::de::DeserializeOwned;
+
+use super::{
+    chunk,
+    envelope::Joiner,
+    errors::{KeyText, StoreError},
+    keys::{self, Kind},
+    kv::Entry,
+    offline::Offline,
+};
+use crate::domain::{Attempt, Summary, Verdict};
+
+/// What was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Entries of all kinds.
+    pub entries: u64,
+    /// Attempts that have not ended.
+    pub open: u64,
+    /// Attempts that have ended.
+    pub summaries: u64,
+    /// Verdicts.
+    pub verdicts: u64,
+    /// Samples in fragments and blocks; those that were sent twice count twice.
+    pub samples: u64,
+    /// Bytes of keys and values.
+    pub bytes: u64,
+    /// Records that cannot be understood.
+    pub damaged: u64,
+}
+
+/// One entry or record that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flaw {
+    /// Where.
+    pub key: KeyText,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Checks one entry after the other, in the order of their keys.
+#[derive(Debug, Default)]
+struct Checker {
+    attempts: Joiner,
+    summaries: Joiner,
+    verdicts: Joiner,
+    checked: Checked,
+    flaws: Vec<Flaw>,
+}
+
+impl Offline {
+    /// Reads everything; hands each flaw to `tell`, and after each entry the bytes read so far to `progress`.
+    ///
+    /// # Errors
+    /// The engine cannot read on.
+    pub fn check(
+        &self,
+        mut tell: impl FnMut(Flaw),
+        mut progress: impl FnMut(u64),
+    ) -> Result<Checked, StoreError> {
+        let mut checker = Checker::default();
+        self.each::<StoreError>(|entry| {
+            checker.take(&entry);
+            checker.hand_over(&mut tell);
+            progress(checker.checked.bytes);
+            Ok(())
+        })?;
+        checker.end();
+        checker.hand_over(&mut tell);
+        Ok(checker.checked)
+    }
+}
+
+impl Checker {
+    fn take(&mut self, entry: &Entry) {
+        let Checked { entries, bytes, .. } = &mut self.checked;
+        *entries += 1;
+        *bytes += (entry.key.len() + entry.value.value.len()) as u64;
+        let first = entry.key.first().copied();
+        let is = |kind: Kind| first == Some(kind as u8);
+        if keys::id_of(&entry.key).is_none() {
+            return self.flaw(&entry.key, "is not a key of this format".to_owned());
+        }
+        if is(Kind::Attempt) {
+            let record = self.attempts.push::<Attempt>(entry);
+            self.checked.open += note(record, &mut self.flaws);
+        } else if is(Kind::Summary) {
+            let record = self.summaries.push::<Summary>(entry);
+            self.checked.summaries += note(record, &mut self.flaws);
+        } else if is(Kind::Verdict) {
+            let record = self.verdicts.push::<Verdict>(entry);
+            self.checked.verdicts += note(record, &mut self.flaws);
+        } else if is(Kind::Fragment) || is(Kind::Block) {
+            self.take_chunk(entry);
+        } else {
+            self.flaw(&entry.key, "is of a kind that is not known; written by a newer version?".to_owned());
+        }
+    }
+
+    fn take_chunk(&mut self, entry: &Entry) {
+        let Some(start) = keys::start_of(&entry.key) else {
+            return self.flaw(&entry.key, "has no number".to_owned());
+        };
+        match chunk::decode(start, &entry.value.value) {
+            Ok(runs) => {
+                self.checked.samples += runs.iter().map(|run| run.samples.len() as u64).sum::<u64>();
+            }
+            Err(damage) => self.flaw(&entry.key, damage.0),
+        }
+    }
+
+    fn end(&mut self) {
+        self.checked.open += note(self.attempts.finish::<Attempt>(), &mut self.flaws);
+        self.checked.summaries += note(self.summaries.finish::<Summary>(), &mut self.flaws);
+        self.checked.verdicts += note(self.verdicts.finish::<Verdict>(), &mut self.flaws);
+    }
+
+    fn hand_over(&mut self, tell: impl FnMut(Flaw)) {
+        self.checked.damaged += self.flaws.len() as u64;
+        self.flaws.drain(..).for_each(tell);
+    }
+
+    fn flaw(&mut self, key: &[u8], reason: String) {
+        self.flaws.push(Flaw { key: keys::text(key), reason });
+    }
+}
+
+/// How many whole records this is; a damaged one becomes a flaw.
+fn note<T: DeserializeOwned>(record: Option<super::envelope::Joined<T>>, flaws: &mut Vec<Flaw>) -> u64 {
+    match record {
+        Some((_, Ok(_))) => 1,
+        Some((key, Err(damage))) => {
+            flaws.push(Flaw { key: keys::text(&key), reason: damage.0 });
+            0
+        }
+        None => 0,
+    }
+}

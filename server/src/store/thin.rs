@@ -1,0 +1,121 @@
+//! Old samples: pages of sealed blocks, and a block whose rows were made fewer.
+
+use super::{
+    Store,
+    chunk::{self, Effort, Run},
+    errors::StoreError,
+    keys::{self, Kind},
+    kv::{Entry, Limit},
+};
+use crate::domain::{AttemptId, Bytes, Millis, Sample};
+
+/// Blocks of one page: 256 KiB at most, so that a step is short.
+const PAGE: Limit = Limit { items: 64, bytes: 256 << 10 };
+
+/// Sealed blocks that lie side by side.
+#[derive(Debug, Default)]
+pub struct Blocks {
+    /// Whose each one is, and the block.
+    pub blocks: Vec<(AttemptId, Entry)>,
+    /// Where the next page begins; `None` at the end.
+    pub next: Option<Vec<u8>>,
+}
+
+/// The sealed blocks behind the key `after`, in the order of the attempts' ids.
+pub async fn blocks_after(store: &Store, after: Option<&[u8]>) -> Result<Blocks, StoreError> {
+    let page = store.scan(&Kind::Block.prefix(), after, PAGE).await?;
+    let next = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+    let owned = |entry: Entry| keys::id_of(&entry.key).map(|id| (id, entry));
+    Ok(Blocks { blocks: page.entries.into_iter().filter_map(owned).collect(), next })
+}
+
+/// The block with one row for each `width` of time; `None` if that does not make it smaller, or it cannot be read.
+///
+/// A row has the means of its samples, their highest need, and the counters of the last one. Numbers that have no row any
+/// more count as lost.
+pub fn thinned(block: &Entry, width: Millis) -> Option<Vec<u8>> {
+    let start = keys::start_of(&block.key)?;
+    let runs = chunk::decode(start, &block.value.value).ok()?;
+    let first_sequence = runs.first()?.first_sequence;
+    let lost = first_sequence.checked_sub(start)?;
+    let samples: Vec<Sample> = runs.into_iter().flat_map(|run| run.samples).collect();
+    let rows = rows_of(&samples, width);
+    if rows.is_empty() || rows.len() >= samples.len() {
+        return None;
+    }
+    let encoded =
+        chunk::encode_all(vec![Run { first_sequence, lost, samples: rows }], Effort::Smallest).ok()?;
+    let [one] = <[chunk::Encoded; 1]>::try_from(encoded).ok()?;
+    Some(one.bytes).filter(|bytes| bytes.len() < block.value.value.len())
+}
+
+fn rows_of(samples: &[Sample], width: Millis) -> Vec<Sample> {
+    let place = |sample: &Sample| sample.elapsed.0 / width.0.max(1);
+    samples.chunk_by(|a, b| place(a) == place(b)).filter_map(row_of).collect()
+}
+
+/// One row for neighbouring samples.
+fn row_of(samples: &[Sample]) -> Option<Sample> {
+    let last = *samples.last()?;
+    if samples.len() == 1 {
+        return Some(last);
+    }
+    let mean = |get: fn(&Sample) -> Bytes| {
+        let sum: u128 = samples.iter().map(|sample| u128::from(get(sample).0)).sum();
+        // a mean is not above the largest of its numbers, so it fits
+        Bytes(u64::try_from(sum / samples.len() as u128).unwrap_or(u64::MAX))
+    };
+    let highest = samples.iter().map(|sample| sample.need.max(sample.need_max.unwrap_or_default())).max();
+    Some(Sample { memory: mean(|s| s.memory), need: mean(|s| s.need), need_max: highest, ..last })
+}
+
+/// Adds what makes `block` disappear, or take the form of `value`; gives the bytes that this frees.
+pub fn replace_block(batch: &mut super::Batch, block: Entry, value: Option<Vec<u8>>) -> u64 {
+    let before = block.value.value.len();
+    let after = value.as_ref().map_or(0, Vec::len);
+    match value {
+        Some(value) => batch.put(block.key, value),
+        None => batch.delete(block.key),
+    }
+    before.saturating_sub(after) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::kv::Versioned;
+
+    fn block(samples: Vec<Sample>) -> Entry {
+        let run = Run { first_sequence: 3, lost: 2, samples };
+        let encoded = chunk::encode_all(vec![run], Effort::Smallest).unwrap().remove(0);
+        let key = keys::chunk(Kind::Block, &AttemptId::parse("a").unwrap(), encoded.start);
+        Entry { key, value: Versioned { version: 1, value: encoded.bytes } }
+    }
+
+    #[test]
+    fn a_thinned_block_keeps_the_peaks_and_the_last_counters_of_each_row() {
+        let mixed = |n: u64| (n ^ n >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let need = |n: u64| Bytes((mixed(mixed(n.wrapping_mul(0x9e37_79b9_7f4a_7c15))) >> 50) << 12);
+        let sample =
+            |n| Sample { elapsed: Millis(n * 1000), need: need(n), oom_kill: Some(n), ..Sample::default() };
+        let samples: Vec<Sample> = (0..600).map(sample).collect();
+        let before = block(samples.clone());
+        let value = thinned(&before, Millis(15_000)).unwrap();
+        let after = Entry { value: Versioned { version: 2, value }, ..before };
+        let [run] = &chunk::decode(1, &after.value.value).unwrap()[..] else { panic!("one run") };
+        assert_eq!((run.first_sequence, run.lost, run.samples.len()), (3, 2, 40));
+        for (row, part) in run.samples.iter().zip(samples.chunks(15)) {
+            assert_eq!(row.need_max, part.iter().map(|s| s.need).max());
+            assert_eq!((row.elapsed, row.oom_kill), (part[14].elapsed, part[14].oom_kill));
+        }
+        assert_eq!(thinned(&after, Millis(15_000)), None, "once is enough");
+    }
+
+    #[test]
+    fn what_cannot_be_read_or_made_smaller_stays() {
+        let mut few = block(vec![Sample::default()]);
+        assert_eq!(thinned(&few, Millis(15_000)), None);
+        few.value.value[2] ^= 1;
+        assert_eq!(thinned(&few, Millis(15_000)), None);
+    }
+}

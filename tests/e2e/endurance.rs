@@ -1,0 +1,22 @@
+//! Short forms of the programs `kill_run` and `power_cut`.
+
+use plimsoll_tests::{
+    Programs,
+    endure::{Dice, Disk, kills, power_cuts},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_sample_is_there_once_however_often_the_server_is_killed() {
+    assert!(kills(Programs::for_tests(), 5, 20, 7).await.unwrap() > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_survives_a_power_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    match Disk::new(dir.path()) {
+        Ok(disk) => {
+            power_cuts(Programs::for_tests(), dir.path(), disk, (2, 16), &mut Dice::new(7)).await.unwrap();
+        }
+        Err(reason) => eprintln!("skipped: no disk to cut: {reason:#}"),
+    }
+}

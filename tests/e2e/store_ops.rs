@@ -1,0 +1,144 @@
+//! The commands for a whole store: verify, backup, restore, compact, export. A running server is not disturbed.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, stats_client::StatsClient};
+use plimsoll_tests::{Programs, Sender, Server, hello, sample};
+
+/// Runs a command of the server program on a data directory.
+fn run(data: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(&Programs::for_tests().server);
+    command.env_clear().arg("--data-dir").arg(data).args(words).output().unwrap()
+}
+
+fn done(data: &Path, words: &[&str]) -> String {
+    let output = run(data, words);
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn refused(data: &Path, words: &[&str]) -> String {
+    let output = run(data, words);
+    assert_eq!(output.status.code(), Some(1), "{words:?}: {}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn batch(attempt: &str, first_sequence: u64, count: u64) -> Sent {
+    let samples = (first_sequence..first_sequence + count).map(sample).collect();
+    Sent::Batch(pb::Batch { attempt: attempt.into(), first_sequence, lost: 0, samples })
+}
+
+/// Sends an attempt of 50 samples and ends it.
+async fn end_one(server: &Server, attempt: &str) {
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello(attempt, "zlib")).await.unwrap();
+    stream.exchange(batch(attempt, 1, 50)).await.unwrap();
+    let exit = Some(pb::Exit { code: Some(0), signal: None });
+    let finish = pb::Finish {
+        attempt: attempt.into(),
+        last_sequence: 50,
+        wall_ms: 50_000,
+        exit,
+        ..pb::Finish::default()
+    };
+    stream.exchange(Sent::Finish(finish)).await.unwrap();
+}
+
+async fn shown(server: &Server, attempt: &str) -> pb::GetAttemptResponse {
+    let mut client = StatsClient::connect(server.url()).await.unwrap();
+    let ask = pb::GetAttemptRequest { attempt: attempt.into(), with_series: true, ..Default::default() };
+    client.get_attempt(ask).await.unwrap().into_inner()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_of_a_serving_server_restores_what_was_acknowledged_before_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = Server::start(Programs::for_tests(), &data).unwrap();
+    end_one(&server, "ended").await;
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello("running", "zlib")).await.unwrap();
+    stream.exchange(batch("running", 1, 30)).await.unwrap();
+    let file = dir.path().join("backup");
+    let http = server.http.to_string();
+    done(&data, &["--http-listen", &http, "backup", file.to_str().unwrap()]);
+    assert_eq!(stream.exchange(batch("running", 31, 10)).await.unwrap(), 40, "it goes on serving");
+    let again = refused(&data, &["--http-listen", &http, "backup", file.to_str().unwrap()]);
+    assert!(again.contains("exists already"), "{again}");
+    let before = shown(&server, "ended").await;
+    server.kill().unwrap();
+
+    let restored = dir.path().join("restored");
+    done(&restored, &["restore", file.to_str().unwrap()]);
+    assert!(done(&restored, &["verify"]).contains("1 ended and 1 open attempts, 0 verdicts, 80 samples"));
+    let server = Server::start(Programs::for_tests(), &restored).unwrap();
+    assert_eq!(shown(&server, "ended").await, before);
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    assert_eq!(stream.exchange(hello("running", "zlib")).await.unwrap(), 30);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compacted_store_and_one_from_a_backup_at_rest_show_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = Server::start(Programs::for_tests(), &data).unwrap();
+    end_one(&server, "ended").await;
+    let before = shown(&server, "ended").await;
+    for words in [&["verify"][..], &["compact"], &["export", "-"]] {
+        let error = refused(&data, words);
+        assert!(error.contains(&server.pid().to_string()), "{words:?} names the server that runs: {error}");
+    }
+    assert!(server.stop().unwrap().success());
+    let file = dir.path().join("backup");
+    done(&data, &["backup", file.to_str().unwrap()]);
+    done(&data, &["compact"]);
+    done(&dir.path().join("restored"), &["restore", file.to_str().unwrap()]);
+    for data in [data, dir.path().join("restored")] {
+        assert!(done(&data, &["verify"]).contains("no damage found"));
+        let server = Server::start(Programs::for_tests(), &data).unwrap();
+        assert_eq!(shown(&server, "ended").await, before);
+        assert!(server.stop().unwrap().success());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_has_a_line_for_each_attempt() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = Server::start(Programs::for_tests(), &data).unwrap();
+    end_one(&server, "one").await;
+    end_one(&server, "two").await;
+    assert!(server.stop().unwrap().success());
+    let series = dir.path().join("series");
+    let lines = done(&data, &["export", "-", "--series", series.to_str().unwrap()]);
+    let attempts: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ids: Vec<&str> = attempts.iter().map(|row| row["attempt"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["one", "two"]);
+    assert_eq!(fs::read_to_string(series).unwrap().lines().count(), 2);
+}
+
+#[test]
+fn bad_archives_and_directories_are_refused_with_the_way_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = (dir.path().join("data"), dir.path().join("file"));
+    fs::write(&file, "not a backup").unwrap();
+    assert!(refused(&data, &["restore", file.to_str().unwrap()]).contains("no backup"));
+    assert!(!fs::exists(&data).unwrap(), "nothing was made");
+    for words in [&["verify"][..], &["compact"], &["backup", "-"], &["export", "-"]] {
+        assert!(refused(&data, words).contains("holds no store"), "{words:?}");
+        assert!(!fs::exists(&data).unwrap(), "nothing was made by {words:?}");
+        assert!(refused(&file, words).contains("is not a directory"), "{words:?}");
+    }
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join("thesis.txt"), "years of work").unwrap();
+    let server = Server::start(Programs::for_tests(), &dir.path().join("other")).unwrap();
+    assert!(server.stop().unwrap().success());
+    done(&dir.path().join("other"), &["backup", dir.path().join("backup").to_str().unwrap()]);
+    let error = refused(&data, &["restore", dir.path().join("backup").to_str().unwrap()]);
+    assert!(error.contains("thesis.txt"), "{error}");
+}

@@ -1,0 +1,120 @@
+//! The fleet: each agent opens an attempt, sends what its second brought, waits for the acknowledgement, and after a minute
+//! ends the attempt and begins another one.
+
+use std::time::Duration;
+
+use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
+use plimsoll_tests::{Sender, hello, sample};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, interval_at},
+};
+use tonic::{
+    Status,
+    transport::{Channel, Endpoint},
+};
+
+use crate::figures::Times;
+
+/// Samples after which an attempt ends.
+const SAMPLES: u64 = 60;
+/// Most samples of one message.
+const BATCH: u64 = 100;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// So many agents, on so many connections, for so long.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    pub(crate) agents: u64,
+    pub(crate) connections: u64,
+    pub(crate) time: Duration,
+}
+
+impl Fleet {
+    /// Streams; gives the samples that were acknowledged, the streams that broke, and the times.
+    pub(crate) async fn run(&self, url: &str) -> anyhow::Result<(u64, u64, Times)> {
+        let mut connections = Vec::new();
+        for _ in 0..self.connections.max(1) {
+            connections.push(Endpoint::new(url.to_owned())?.connect().await?);
+        }
+        let mut agents = JoinSet::new();
+        let begin = Instant::now();
+        for (agent, connection) in (0..self.agents).zip(connections.iter().cycle()) {
+            // their seconds begin at different moments
+            let first = begin + SECOND.mul_f64(fraction(agent, self.agents));
+            agents.spawn(stream(connection.clone(), agent, first, begin + self.time));
+        }
+        let (mut acknowledged, mut broken, mut times) = (0, 0, Times::default());
+        while let Some(ended) = agents.join_next().await {
+            let one = ended?;
+            acknowledged += one.acknowledged;
+            broken += u64::from(one.broken.is_some());
+            if let Some(status) = one.broken.filter(|_| broken == 1) {
+                println!("  the first stream that broke: {status}");
+            }
+            times.join(one.times);
+        }
+        Ok((acknowledged, broken, times))
+    }
+}
+
+fn fraction(part: u64, whole: u64) -> f64 {
+    let of = |number: u64| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
+    of(part) / of(whole).max(1.0)
+}
+
+/// What one agent has seen.
+#[derive(Debug, Default)]
+struct Seen {
+    acknowledged: u64,
+    times: Times,
+    broken: Option<Status>,
+}
+
+async fn stream(connection: Channel, agent: u64, first: Instant, end: Instant) -> Seen {
+    let mut seen = Seen::default();
+    if let Err(status) = attempts(connection, agent, (first, end), &mut seen).await {
+        seen.broken = Some(status);
+    }
+    seen
+}
+
+async fn attempts(
+    connection: Channel,
+    agent: u64,
+    (first, end): (Instant, Instant),
+    seen: &mut Seen,
+) -> Result<(), Status> {
+    let mut tick = interval_at(first, SECOND);
+    let mut stream = None;
+    for n in 0_u64.. {
+        let attempt = format!("fleet-{agent}-{n}");
+        let began = tick.tick().await;
+        let stream = match &mut stream {
+            Some(stream) => stream,
+            none => none.insert(Sender::open(connection.clone()).await?),
+        };
+        stream.exchange(hello(&attempt, "fleet")).await?;
+        let mut sent = 0;
+        while sent < SAMPLES {
+            let now = tick.tick().await;
+            if now >= end {
+                return Ok(());
+            }
+            // as an agent does: what gathered while it waited goes in one message
+            let due = (now - began).as_secs().clamp(sent + 1, (sent + BATCH).min(SAMPLES));
+            let samples = (sent + 1..=due).map(sample).collect();
+            let asked = Instant::now();
+            let batch = pb::Batch { attempt: attempt.clone(), first_sequence: sent + 1, lost: 0, samples };
+            stream.exchange(Sent::Batch(batch)).await?;
+            seen.times.add(asked.elapsed());
+            seen.acknowledged += due - sent;
+            sent = due;
+        }
+        let exit = Some(pb::Exit { code: Some(0), signal: None });
+        let wall_ms = SAMPLES * 1000;
+        let finish = pb::Finish { attempt, last_sequence: SAMPLES, wall_ms, exit, ..pb::Finish::default() };
+        stream.exchange(Sent::Finish(finish)).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Agents that stream attempt after attempt, come back after a break, and remember what was acknowledged.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::ensure;
+use plimsoll_proto::v1::{
+    self as pb, agent_message::Message as Sent, server_message::Message as Answer, stats_client::StatsClient,
+};
+use tokio::{sync::watch, task::JoinSet};
+use tonic::{Code, Status};
+
+use crate::{Sender, hello, sample};
+
+/// Samples of an attempt.
+pub(super) const SAMPLES: u64 = 120;
+const BATCH: u64 = 4;
+/// Batches that an agent sends again after a break, although they were acknowledged.
+const REPEATED: u64 = 3;
+
+/// What was acknowledged of each attempt; `None` for one that has ended.
+pub(super) type Ledger = BTreeMap<String, Option<u64>>;
+
+/// Where the server is at present; `None` while it is dead.
+pub(super) type Place = watch::Receiver<Option<String>>;
+
+/// Starts agents that stream until `stop`; each returns its ledger.
+pub(super) fn start(
+    count: u64,
+    round: u64,
+    place: &Place,
+    stop: &watch::Receiver<bool>,
+) -> JoinSet<anyhow::Result<Ledger>> {
+    let mut agents = JoinSet::new();
+    for agent in 0..count {
+        agents.spawn(stream(format!("{round}-{agent}"), place.clone(), stop.clone()));
+    }
+    agents
+}
+
+async fn stream(name: String, mut place: Place, mut stop: watch::Receiver<bool>) -> anyhow::Result<Ledger> {
+    let mut ledger = Ledger::new();
+    for n in 0.. {
+        let attempt = format!("{name}-{n}");
+        let mut acknowledged = 0;
+        loop {
+            if *stop.borrow() {
+                return Ok(ledger);
+            }
+            let url = tokio::select! {
+                url = place.wait_for(Option::is_some) => url?.clone(),
+                _ = stop.changed() => continue,
+            };
+            let Some(url) = url else { continue };
+            // not cut off by `stop`: what a dead server said before its end is still to be heard
+            match deliver(&url, &attempt, &mut acknowledged).await {
+                Ok(()) => break,
+                Err(status) => {
+                    let broken =
+                        [Code::Unavailable, Code::Unknown, Code::Cancelled, Code::Aborted, Code::Internal];
+                    ensure!(broken.contains(&status.code()), "{attempt} after {acknowledged}: {status}");
+                    ledger.insert(attempt.clone(), Some(acknowledged));
+                    // the server needs a moment to come back
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            }
+        }
+        ledger.insert(attempt, None);
+    }
+    Ok(ledger)
+}
+
+/// Sends what the server does not have, and some of what it has, and ends the attempt.
+async fn deliver(url: &str, attempt: &str, acknowledged: &mut u64) -> Result<(), Status> {
+    let mut stream = Sender::connect(url).await?;
+    // a stream that has ended says why when it is read
+    let _ended = stream.send(hello(attempt, "zlib")).await;
+    let Some(Answer::Welcome(welcome)) = stream.next().await? else {
+        return Err(Status::aborted("no welcome"));
+    };
+    if welcome.sealed {
+        // its end was on disk before the server could say so
+        return Ok(());
+    }
+    let welcome = welcome.acknowledged;
+    if welcome < *acknowledged {
+        let lost = format!("{acknowledged} was acknowledged, {welcome} is there");
+        return Err(Status::data_loss(lost));
+    }
+    let mut first = (welcome / BATCH).saturating_sub(REPEATED) * BATCH + 1;
+    while first <= SAMPLES {
+        let said = stream.exchange(batch(attempt, first)).await?;
+        *acknowledged = said.max(*acknowledged);
+        first += BATCH;
+    }
+    stream.exchange(end(attempt)).await.map(drop)
+}
+
+fn batch(attempt: &str, first_sequence: u64) -> Sent {
+    let samples = (first_sequence..first_sequence + BATCH).map(sample).collect();
+    Sent::Batch(pb::Batch { attempt: attempt.to_owned(), first_sequence, lost: 0, samples })
+}
+
+fn end(attempt: &str) -> Sent {
+    Sent::Finish(pb::Finish {
+        attempt: attempt.to_owned(),
+        last_sequence: SAMPLES,
+        wall_ms: SAMPLES * 1000,
+        exit: Some(pb::Exit { code: Some(0), signal: None }),
+        ..pb::Finish::default()
+    })
+}
+
+/// Delivers what is missing of the attempts in a ledger, undisturbed.
+pub(super) async fn complete(url: &str, ledger: &Ledger) -> anyhow::Result<()> {
+    for (attempt, acknowledged) in ledger {
+        if let Some(mut acknowledged) = *acknowledged {
+            deliver(url, attempt, &mut acknowledged).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the server holds what the ledger says, each sample once; gives the number of samples checked.
+pub(super) async fn check(url: &str, ledger: &Ledger) -> anyhow::Result<u64> {
+    let mut client = StatsClient::connect(url.to_owned()).await?;
+    let mut samples = 0;
+    for (attempt, acknowledged) in ledger {
+        if *acknowledged == Some(0) {
+            continue;
+        }
+        let with_series = true;
+        let request = pb::GetAttemptRequest { attempt: attempt.clone(), with_series, max_samples: 1000 };
+        let got = client.get_attempt(request).await?.into_inner();
+        let count = got.series.len() as u64;
+        let expected: Vec<_> = (1..=count).map(sample).collect();
+        ensure!(got.series == expected, "{attempt}: the series is not what was sent");
+        let least = acknowledged.unwrap_or(SAMPLES);
+        ensure!(count >= least, "{attempt}: {least} was acknowledged, {count} is there");
+        if acknowledged.is_none() {
+            check_summary(attempt, got.summary)?;
+        }
+        samples += count;
+    }
+    Ok(samples)
+}
+
+/// The summary of an undisturbed run follows from what was sent.
+fn check_summary(attempt: &str, summary: Option<pb::Summary>) -> anyhow::Result<()> {
+    let found = summary.unwrap_or_default();
+    let last = sample(SAMPLES);
+    let same = found.samples == SAMPLES
+        && found.samples_lost == 0
+        && found.wall_ms == SAMPLES * 1000
+        && found.need_peak_bytes == last.need_bytes
+        && found.cpu_usec == last.cpu_usec
+        && found.outcome() == pb::Outcome::Succeeded;
+    ensure!(same, "{attempt}: the summary is not that of an undisturbed run: {found:?}");
+    Ok(())
+}
