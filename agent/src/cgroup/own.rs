@@ -3,8 +3,9 @@
 //! The agent steps into the new group, starts the command there and steps back out: what the command starts is born inside,
 //! however fast it forks, and no code runs between fork and exec. On v1 only the calling thread steps: that is a write to
 //! `tasks`, for which the kernel does not have to stop all forks of the machine; moving a process through `cgroup.procs` waits
-//! for an RCU grace period first (measured: 4 to 22 ms against 0.05 ms). v2 has no such way for memory. Foreign processes are never moved, and never killed: a group
-//! in which something outlives the command is left behind, and a later run removes it once it is empty.
+//! for an RCU grace period first (measured: 4 to 22 ms against 0.05 ms). v2 has no such way for memory. Foreign processes are never
+//! moved, and never killed: a group in which something outlives the command is left behind, and a later run removes it once it is
+//! empty. Groups that the build made below its own go with it.
 //!
 //! v2 gives a new group a memory controller only if the group above passes it on, which the kernel refuses to groups that have
 //! processes of their own, except to the root. There the attempt ends with an error, and the caller shares its group.
@@ -34,6 +35,9 @@ const LEFT_BEHIND_MS: u64 = 10 * 60 * 1000;
 /// A group stays busy for a moment after its last process was waited for.
 const REMOVE_TRIES: u32 = 5;
 const REMOVE_PAUSE: Duration = Duration::from_millis(10);
+/// Groups that the build made below its own are removed with it: so many, so deep. More is left to a later run.
+const REMOVE_GROUPS: usize = 1000;
+const REMOVE_DEPTH: usize = 16;
 
 /// The groups of one run.
 #[derive(Debug)]
@@ -147,7 +151,7 @@ impl OwnGroup {
 
     /// Removes what can be removed, and forgets it.
     fn remove_now(&mut self) {
-        self.places.retain(|place| match fs::remove_dir(&place.own) {
+        self.places.retain(|place| match remove_tree(&place.own) {
             Ok(()) => false,
             Err(problem) => problem.kind() != io::ErrorKind::NotFound,
         });
@@ -193,12 +197,33 @@ fn write(path: &Path, value: &str) -> Result<(), Error> {
     written.map_err(|problem| Error::new(path, problem))
 }
 
+/// Removes a group and those below it, from the leaves up, as far as nothing runs in them: the kernel keeps those that are in use.
+fn remove_tree(dir: &Path) -> io::Result<()> {
+    let mut groups = REMOVE_GROUPS;
+    remove_below(dir, REMOVE_DEPTH, &mut groups);
+    fs::remove_dir(dir)
+}
+
+fn remove_below(dir: &Path, depth: usize, groups: &mut usize) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        if depth == 0 || *groups == 0 {
+            return;
+        }
+        *groups -= 1;
+        remove_below(&entry.path(), depth - 1, groups);
+        if let Err(error) = fs::remove_dir(entry.path()) {
+            tracing::debug!(group = %entry.path().display(), %error, "a group that the build made stays");
+        }
+    }
+}
+
 /// Removes what earlier runs had to leave in `parent`. The kernel keeps those that are in use.
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         if entry.file_name().to_str().is_some_and(|name| is_left_behind(name, clock::unix_ms())) {
-            let removed = fs::remove_dir(entry.path());
+            let removed = remove_tree(&entry.path());
             tracing::debug!(group = %entry.path().display(), ?removed, "found the group of an earlier run");
         }
     }
@@ -222,6 +247,25 @@ mod tests {
         assert!(!is_left_behind(&old, 1_000 + LEFT_BEHIND_MS));
         assert!(!is_left_behind("plimsoll-probe", u64::MAX));
         assert!(!is_left_behind("docker", u64::MAX));
+    }
+
+    #[test]
+    fn groups_that_the_build_made_go_from_the_leaves_up_and_one_in_use_stays_with_those_above_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = |path: &str| dir.path().join(path);
+        for path in ["own/a/b/c", "own/d", "used/a/b", "used/d"] {
+            fs::create_dir_all(place(path)).unwrap();
+        }
+        remove_tree(&place("own")).unwrap();
+        let exists = |path: &str| place(path).try_exists().unwrap();
+        assert!(!exists("own"));
+        // a folder with a file in it cannot be removed, like a group with a process
+        fs::write(place("used/a/b/process"), "").unwrap();
+        assert!(remove_tree(&place("used")).is_err());
+        assert!(exists("used/a/b/process") && !exists("used/d"));
+        let deep = format!("deep{}", "/x".repeat(REMOVE_DEPTH + 1));
+        fs::create_dir_all(place(&deep)).unwrap();
+        assert!(remove_tree(&place("deep")).is_err(), "the walk is bounded");
     }
 
     #[test]
