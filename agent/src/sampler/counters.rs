@@ -4,6 +4,10 @@ use plimsoll_proto::v1::{OomOrigin, Sample, Totals};
 
 use crate::meter::{Reading, Size};
 
+/// Percent of its own limit that a build needs at least if that limit killed. The kernel kills when reclaim in all of the group finds
+/// nothing more to give; what is left besides the need are pages that it is just writing or reading, and its own batches.
+const KILLED_NEED_PERCENT: u64 = 95;
+
 /// What was counted so far.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
@@ -65,6 +69,15 @@ impl Counters {
         killed
     }
 
+    /// What a build that was killed needed at least, bytes; `None` if the kill does not tell. No reading may have come between a fast
+    /// growth and the kill, but usage then stood at `limit`, the one in force, or the kernel would not have killed. A kill below a
+    /// smaller limit in a group that the build made itself tells nothing of the whole, and neither does a limit that others share.
+    pub(super) fn need_at_kill(&self, limit: u64) -> Option<u64> {
+        let shared = self.latest.failures_above.is_some();
+        let reached = self.latest.memory_peak.is_some_and(|mark| mark >= killed_need(limit));
+        (self.oom_origin == OomOrigin::OwnLimit && reached && !shared).then(|| killed_need(limit))
+    }
+
     /// CPU time since the start, microseconds.
     pub(super) fn cpu_usec(&self) -> u64 {
         self.cpu_usec
@@ -120,6 +133,10 @@ impl Counters {
             starved_ms: starved,
         }
     }
+}
+
+fn killed_need(limit: u64) -> u64 {
+    u64::try_from(u128::from(limit) * u128::from(KILLED_NEED_PERCENT) / 100).unwrap_or(limit)
 }
 
 /// Whose limit made the kernel kill between two readings. A kill that no limit counts was for want of memory of the machine, if
@@ -204,6 +221,27 @@ mod tests {
             counters.add(&after);
             assert_eq!(counters.totals(None).oom_origin, i32::from(expected), "{after:?}");
         }
+    }
+
+    #[test]
+    fn a_kill_at_the_own_limit_says_what_was_needed_at_least_and_other_kills_do_not() {
+        let before = reading(0, Some(0), Some(0), true);
+        let at = |mark, after| {
+            let mut counters = Counters::new(before);
+            counters.add(&Reading { memory_peak: mark, ..after });
+            counters.need_at_kill(1000)
+        };
+        let own = reading(1, Some(1), Some(0), true);
+        assert_eq!(at(Some(1000), own), Some(950));
+        assert_eq!(at(Some(900), own), None, "the limit of a group below");
+        assert_eq!(at(None, own), None);
+        assert_eq!(
+            at(Some(1000), Reading { failures_above: Some(1), ..own }),
+            None,
+            "others share the limit"
+        );
+        assert_eq!(at(Some(1000), reading(1, Some(0), Some(1), true)), None);
+        assert_eq!(at(Some(1000), reading(0, Some(1), Some(0), true)), None, "nobody was killed");
     }
 
     #[test]

@@ -172,7 +172,12 @@ impl Sampler {
         let Some(reading) = self.meter.read() else { return false };
         self.take_in(now, Size { memory: reading.memory, need: reading.need });
         if self.counters.add(&reading) {
-            self.kill_notice.put(|| killed(&self.counters, self.meter.limits().memory));
+            let limit = self.meter.limits().memory;
+            if let Some(need) = limit.and_then(|limit| self.counters.need_at_kill(limit)) {
+                // not in the row: the series is what was read
+                self.add_need(now, need);
+            }
+            self.kill_notice.put(|| killed(&self.counters, limit));
         }
         if let Some(evidence) = self.starvation.add(now, &reading) {
             self.starved_notice.put(|| starving(&evidence));
@@ -183,9 +188,13 @@ impl Sampler {
     fn take_in(&mut self, now: Duration, size: Size) {
         self.need = size.need;
         self.row.add(size);
-        self.counters.add_need(size.need);
-        self.phases.add_need(size.need);
-        self.curve.add(now, size.need);
+        self.add_need(now, size.need);
+    }
+
+    fn add_need(&mut self, now: Duration, need: u64) {
+        self.counters.add_need(need);
+        self.phases.add_need(need);
+        self.curve.add(now, need);
     }
 }
 

@@ -2,6 +2,10 @@
 
 use crate::meter::Size;
 
+/// Memory is counted in pages of at least this many bytes. A mean of readings that is not a whole number of them says nothing more,
+/// and its low bits look like noise to whoever compresses the series: they made it 22 % larger on the server's disk.
+const PAGE_BYTES: u128 = 4096;
+
 /// The readings since the last sample.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Row {
@@ -20,9 +24,11 @@ impl Row {
         self.need_max = self.need_max.max(size.need);
     }
 
-    /// The means, and the highest need unless the row is one reading.
+    /// The means, in whole pages, and the highest need. A row of one reading is that reading as it is.
     pub(super) fn means(&self) -> (Size, Option<u64>) {
-        let mean = |sum: u128| u64::try_from(sum / u128::from(self.readings.max(1))).unwrap_or(u64::MAX);
+        let readings = u128::from(self.readings.max(1));
+        let page = if readings > 1 { PAGE_BYTES } else { 1 };
+        let mean = |sum: u128| u64::try_from(sum / readings / page * page).unwrap_or(u64::MAX);
         let size = Size { memory: mean(self.memory), need: mean(self.need) };
         (size, (self.readings > 1).then_some(self.need_max))
     }
@@ -35,9 +41,10 @@ mod tests {
     #[test]
     fn a_row_is_the_mean_and_the_highest_and_one_reading_is_itself() {
         let mut row = Row::default();
-        row.add(Size { memory: u64::MAX, need: 10 });
-        assert_eq!(row.means(), (Size { memory: u64::MAX, need: 10 }, None));
-        row.add(Size { memory: u64::MAX, need: 31 });
-        assert_eq!(row.means(), (Size { memory: u64::MAX, need: 20 }, Some(31)));
+        row.add(Size { memory: u64::MAX, need: 10_001 });
+        assert_eq!(row.means(), (Size { memory: u64::MAX, need: 10_001 }, None));
+        row.add(Size { memory: u64::MAX, need: 31_007 });
+        let whole = Size { memory: u64::MAX / 4096 * 4096, need: 20_480 };
+        assert_eq!(row.means(), (whole, Some(31_007)), "20,504 is 5 pages and a bit");
     }
 }

@@ -3,6 +3,9 @@
 //! A build that reads and writes files fills its group with page cache and reclaims all the time without harm: seen at a limit of
 //! 64 MiB with a need of 1 MiB were 37,000 failed charges and 100,000 refaults a second, no major fault, and full speed. A starved
 //! build has hardly anything to reclaim but the text of its own programs, and waits for that to come back from the disk.
+//!
+//! v2 tells one more kind: a build whose files are needed again and again, and who waits for them. Pressure counts a wait for a page
+//! only if the page was in use when it was dropped, so files that are merely passed through do not look like it.
 
 use std::time::Duration;
 
@@ -23,6 +26,9 @@ const REFAULTS: u64 = 1_000;
 const MAJOR_FAULTS: u64 = 5;
 /// Percent of the time in which every task stood still for memory. oomd and below act on 10 to 60 for half a minute.
 const STALLED_PERCENT: u64 = 20;
+/// The same, where as many pages as [`REFAULTS`] come back: then it does not matter how much of the memory is need. Seen: 15 with a
+/// need of 62 percent of the limit, below 1 for a build that writes more files than its limit.
+const THRASHED_PERCENT: u64 = 10;
 
 /// Why a build is called starved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,14 +106,15 @@ fn evidence(limit: u64, from: &Reading, to: &Reading, length: Duration) -> Optio
     let stalled_percent = grown(|reading| reading.memory_stall_usec).map(|usec| per(usec, 100));
     let reaches = |bytes: u64, percent| u128::from(bytes) * 100 >= u128::from(limit) * u128::from(percent);
     let at_limit = reaches(to.memory, USED_PERCENT) || failures.is_some_and(|count| count > 0);
-    let busy =
-        failures.is_some_and(|count| count >= FAILURES) || refaults.is_some_and(|count| count >= REFAULTS);
+    let comes_back = refaults.is_some_and(|count| count >= REFAULTS);
+    let busy = failures.is_some_and(|count| count >= FAILURES) || comes_back;
     let waits = major_faults.is_some_and(|count| count >= MAJOR_FAULTS);
     // under a limit above, others may have taken what this build lacks; then its own need says nothing
     let fails_above = grown(|reading| reading.failures_above).is_some_and(|count| count > 0);
     let squeezed = reaches(to.need, NEED_PERCENT) || (fails_above && waits);
     let stalled = stalled_percent.is_some_and(|percent| percent >= STALLED_PERCENT);
-    let starved = at_limit && squeezed && (stalled || (busy && waits));
+    let thrashes = comes_back && stalled_percent.is_some_and(|percent| percent >= THRASHED_PERCENT);
+    let starved = at_limit && (thrashes || (squeezed && (stalled || (busy && waits))));
     starved.then_some(Evidence { limit, need: to.need, failures, major_faults, stalled_percent })
 }
 
@@ -162,11 +169,15 @@ mod tests {
         {
             assert_eq!(run(&[healthy; 5], 10_000).last(), Some(&Some(0)), "{healthy:?}");
         }
-        assert_eq!(
-            run(&[(37_000, 100_000, 0, 10); 3], 900_000).last(),
-            Some(&Some(0)),
-            "cache alone is no need"
-        );
+        assert_eq!(run(&[(37_000, 0, 0, 10); 3], 900_000).last(), Some(&Some(0)), "cache alone is no need");
+    }
+
+    #[test]
+    fn files_that_are_wanted_again_and_waited_for_are_starvation_whatever_the_need() {
+        let seen = (1_400, 66_000, 0, 62);
+        assert_eq!(run(&[seen; 4], 155_000).last(), Some(&Some(4000)));
+        assert_eq!(run(&[seen; 4], 90_000).last(), Some(&Some(0)), "it hardly waits");
+        assert_eq!(run(&[(1_400, 900, 0, 62); 4], 155_000).last(), Some(&Some(0)), "they do not come back");
     }
 
     #[test]

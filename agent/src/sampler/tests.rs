@@ -34,21 +34,22 @@ fn set_need(fake: &FakeKernel, bytes: u64) {
 #[tokio::test(start_paused = true)]
 async fn a_peak_of_250_ms_is_seen_and_the_row_says_its_mean_and_its_highest() {
     let fake = FakeKernel::v2("/build");
+    fake.write(&format!("{GROUP}/memory.current"), "10000000\n");
     let (samples, sampler) = sampled(&fake, 13_000, Duration::from_secs(1), |ms| {
         let peak = (11_310..11_560).contains(&ms);
-        set_need(&fake, if peak { 9_000 } else { 1_000 });
+        set_need(&fake, if peak { 9_000_000 } else { 1_000_000 });
     })
     .await;
     assert_eq!(samples.len(), 40 + 11);
     assert!(samples[..40].iter().all(|sample| sample.need_max_bytes.is_none()));
     let row = samples.iter().find(|sample| sample.elapsed_ms == 12_000).unwrap();
-    assert_eq!(row.need_max_bytes, Some(9_000));
-    assert!((2_600..=3_400).contains(&row.need_bytes), "two or three of ten readings: {row:?}");
-    let quiet = samples.iter().filter(|sample| sample.need_max_bytes == Some(1_000)).count();
+    assert_eq!(row.need_max_bytes, Some(9_000_000));
+    assert!((2_595_000..=3_400_000).contains(&row.need_bytes), "two or three of ten readings: {row:?}");
+    let quiet = samples.iter().filter(|sample| sample.need_max_bytes == Some(1_000_000)).count();
     assert_eq!(quiet, 10);
     let measured = sampler.finish();
-    assert_eq!(measured.totals.need_peak_bytes, Some(9_000));
-    assert_eq!(measured.curve.iter().max(), Some(&9_000));
+    assert_eq!(measured.totals.need_peak_bytes, Some(9_000_000));
+    assert_eq!(measured.curve.iter().max(), Some(&9_000_000));
 }
 
 #[tokio::test(start_paused = true)]
