@@ -6,6 +6,7 @@
 //! | [`key`], [`quantity`] | what is built, from the environment and the options |
 //! | [`run`] | runs a command, passes signals and the exit code through |
 //! | [`attach`] | follows a build that somebody else has started |
+//! | [`attempt`] | how both begin and end |
 //! | [`output`] | passes the command's output through, and reads phases out of it |
 //! | [`report`] | what is said at the end: a line, a page for the job's log, a file |
 //! | [`meter`], [`cgroup`], [`proctree`], [`kernel`] | reads what a build uses |
@@ -15,6 +16,7 @@
 
 pub mod ask;
 pub mod attach;
+pub mod attempt;
 pub mod cgroup;
 pub mod cli;
 pub mod clock;

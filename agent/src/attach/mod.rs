@@ -12,7 +12,6 @@
 
 mod containers;
 mod find;
-mod line;
 mod pods;
 mod process;
 mod site;
@@ -21,19 +20,19 @@ mod target;
 mod watch;
 mod way;
 
-use std::{io::Write as _, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
-use plimsoll_proto::v1::{Hello, Key, Resources};
 use tokio::time::Instant;
 use ulid::Ulid;
 
-use self::{find::Found, line::Line, site::Site, stop::Stop, watch::Watch};
+use self::{find::Found, site::Site, stop::Stop, watch::Watch};
 use crate::{
+    attempt::{self, Attempt, Ended, say},
     clock,
-    delivery::{self, Delivery, Report},
     kernel::Kernel,
-    meter::{Meter, Reading},
-    sampler::{Measured, Sampler},
+    meter::Reading,
+    report::{self, End, Style},
+    sampler::Sampler,
 };
 
 pub use process::command_line;
@@ -57,24 +56,8 @@ pub struct Settings {
     pub wait: Duration,
     /// The build of a group ends with its first process, and not only when the group is empty.
     pub until_exit: bool,
-    /// Id of the attempt; `None` makes a ULID.
-    pub attempt: Option<String>,
-    /// What is built.
-    pub key: Key,
-    /// 1 for the first execution.
-    pub number: u32,
-    /// Id of the attempt that this one retries; may be empty.
-    pub retries: String,
-    /// What was asked for, from the environment or the command line.
-    pub asked: Resources,
-    /// Time between two samples once the build has run for some seconds.
-    pub interval: Duration,
-    /// Where samples go.
-    pub delivery: delivery::Settings,
-    /// How long to wait at the end for the server's acknowledgement.
-    pub patience: Duration,
-    /// Print no line but for errors.
-    pub quiet: bool,
+    /// What is measured, and where that goes.
+    pub attempt: attempt::Settings,
 }
 
 /// Finds the build, follows it to its end, and returns the exit status for this process.
@@ -93,7 +76,7 @@ async fn attach_on(kernel: &Kernel, settings: Settings) -> u8 {
     };
     match found.and_then(|found| Build::begin(&site, &settings, found)) {
         Ok(build) => {
-            build.follow(&settings, &mut stop).await;
+            Box::pin(build.follow(report::name(&settings.attempt.key, &[]), &mut stop)).await;
             0
         }
         Err(refusal) => {
@@ -104,23 +87,21 @@ async fn attach_on(kernel: &Kernel, settings: Settings) -> u8 {
 }
 
 /// A build that is being followed.
-struct Build {
+struct Build<'a> {
     watch: Watch,
-    sampler: Sampler,
-    delivery: Delivery,
-    hello: Hello,
-    start: Instant,
+    attempt: Attempt<'a>,
 }
 
-impl Build {
-    fn begin(site: &Site, settings: &Settings, found: Found) -> Result<Self, find::Refusal> {
+impl<'a> Build<'a> {
+    fn begin(site: &Site, settings: &'a Settings, found: Found) -> Result<Self, find::Refusal> {
         let Found { mut meter, groups, main, since_birth, earlier, way, worse } = found;
         let age = main.as_ref().map(|main| main.age(site)).unwrap_or_default();
         let now = Instant::now();
         // the two clocks go back by the same time, or not at all
         let (start, age) = now.checked_sub(age).map_or((now, Duration::ZERO), |start| (start, age));
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-        let hello = hello(settings, &meter, clock::unix_ms().saturating_sub(age_ms));
+        let started = clock::unix_ms().saturating_sub(age_ms);
+        let hello = attempt::hello(&settings.attempt, Ulid::new().to_string(), &meter, started);
         let Some(now_read) = meter.read() else {
             return Err(find::Refusal::nothing(format!("{way} was found, but cannot be read")));
         };
@@ -129,46 +110,22 @@ impl Build {
             None if since_birth => (before_birth(&now_read), "its beginning"),
             None => (now_read, "now"),
         };
-        if !settings.quiet {
+        if settings.attempt.report.style != Style::None {
             let line = [vec![format!("plimsoll: follows {way}, counting from {counted}")], worse].concat();
             say(&line.join("; "));
         }
         let by_main = groups.is_none() || settings.until_exit || settings.target.is_process();
         let watch = Watch::new(site, main.filter(|_main| by_main), groups);
-        let sampler = Sampler::new(meter, Some(before), start, settings.interval);
-        let delivery = Delivery::start(&settings.delivery, hello.clone());
-        Ok(Self { watch, sampler, delivery, hello, start })
+        let sampler = Sampler::new(meter, Some(before), start, settings.attempt.interval);
+        Ok(Self { watch, attempt: Attempt::begin(&settings.attempt, hello, sampler, start) })
     }
 
     /// Samples until the build has ended or the agent is told to stop, then closes the attempt.
-    async fn follow(mut self, settings: &Settings, stop: &mut Stop) {
-        let end = self.until_end(stop).await;
-        let wall = self.start.elapsed();
-        let Measured { last, totals, meter, .. } = self.sampler.finish();
-        let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
-        // the last sample is taken after the end; the attempt does not end before it
-        let wall_ms = wall_ms.max(last.map_or(0, |sample| sample.elapsed_ms));
-        if let Some(sample) = last {
-            self.delivery.push(sample);
-        }
-        meter.close().await;
-        let report = tokio::select! {
-            report = self.delivery.finish(wall_ms, None, totals, settings.patience) => report,
-            signal = stop.next() => Report { problem: Some(format!("interrupted by {signal}")), ..Report::default() },
-        };
-        if !settings.quiet {
-            let line = Line {
-                name: &settings.key.package,
-                end: &end,
-                wall,
-                totals: &totals,
-                resources: &self.hello.resources.unwrap_or_default(),
-                attempt: &self.hello.attempt,
-                report: &report,
-                measures_only: settings.delivery.server.is_none(),
-            };
-            say(&line.to_string());
-        }
+    async fn follow(mut self, name: String, stop: &mut Stop) {
+        let end = End::Followed(self.until_end(stop).await);
+        let wall = self.attempt.start.elapsed();
+        let ended = Ended { name, end, wall, interrupted: None };
+        self.attempt.close(ended, async || stop.next().await.to_owned()).await;
     }
 
     async fn until_end(&mut self, stop: &mut Stop) -> String {
@@ -177,14 +134,7 @@ impl Build {
                 biased;
                 end = self.watch.ended() => return end.to_owned(),
                 signal = stop.next() => return format!("the agent got {signal}"),
-                () = tokio::time::sleep_until(self.sampler.due()) => {
-                    if let Some(sample) = self.sampler.tick() {
-                        self.delivery.push(sample);
-                    }
-                    if let Some(notice) = self.sampler.take_notice() {
-                        say(&format!("plimsoll: {notice}"));
-                    }
-                }
+                () = tokio::time::sleep_until(self.attempt.sampler.due()) => self.attempt.tick(),
             }
         }
     }
@@ -197,33 +147,6 @@ fn before_birth(now: &Reading) -> Reading {
         failures_above: now.failures_above,
         limit_hits_above: now.limit_hits_above,
         ..Reading::default()
-    }
-}
-
-/// What is known of the attempt at its start.
-fn hello(settings: &Settings, meter: &Meter, started_unix_ms: u64) -> Hello {
-    let (limits, session) = (meter.limits(), Ulid::new().to_string());
-    let resources = Resources {
-        memory_limit_bytes: limits.memory.or(settings.asked.memory_limit_bytes),
-        cpu_limit_cores: limits.cpu.or(settings.asked.cpu_limit_cores),
-        ..settings.asked
-    };
-    Hello {
-        attempt: settings.attempt.clone().unwrap_or_else(|| session.clone()),
-        session,
-        key: Some(settings.key.clone()),
-        number: settings.number,
-        retries: settings.retries.clone(),
-        source: meter.source().into(),
-        resources: Some(resources),
-        started_unix_ms,
-    }
-}
-
-/// Writes a line to stderr, in one piece. Nobody may be there to read it, which is no reason to fail.
-fn say(line: &str) {
-    if let Err(error) = std::io::stderr().write_all(format!("{line}\n").as_bytes()) {
-        tracing::debug!(%error, "nobody reads stderr");
     }
 }
 

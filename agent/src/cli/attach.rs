@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use super::delivery_args::DeliveryArgs;
+use super::{delivery_args::DeliveryArgs, output::ReportArgs};
 use crate::{
     attach::{self, Choice, Target, command_line},
     key::Job,
@@ -49,37 +49,27 @@ pub(super) struct AttachArgs {
     /// With --cgroup: end with the first process of the group, and not only when nothing runs in it any more.
     #[arg(long, requires = "cgroup")]
     until_exit: bool,
-    /// Print no line but for errors.
-    #[arg(long)]
-    quiet: bool,
     #[command(flatten)]
     measured: DeliveryArgs,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 impl AttachArgs {
     /// What `attach` needs to know.
     pub(super) fn settings(self, job: &Job) -> Result<attach::Settings, String> {
         let target = self.target()?;
-        let measured = self.measured;
         let command = match &target {
             Target::Process(pid) => command_line(self.host_proc.as_deref(), *pid),
             _others => Vec::new(),
         };
         Ok(attach::Settings {
-            key: job.key_for(&command, &measured.key.keys)?,
+            attempt: self.measured.settings(job, &command, self.report.settings(job)?)?,
             target,
             host_cgroup: self.host_cgroup,
             host_proc: self.host_proc,
             wait: self.wait,
             until_exit: self.until_exit,
-            asked: measured.asked(job),
-            delivery: measured.delivery(job),
-            attempt: measured.attempt.or_else(|| job.attempt.clone()),
-            number: measured.number,
-            retries: measured.retries.unwrap_or_default(),
-            interval: measured.interval,
-            patience: measured.patience,
-            quiet: self.quiet,
         })
     }
 

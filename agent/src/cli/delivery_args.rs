@@ -1,6 +1,7 @@
 //! What all commands that measure have in common: of what, how often, and where to.
 
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -11,9 +12,9 @@ use plimsoll_proto::{limits, v1::Resources};
 
 use super::{DEFAULT_SERVER, KeyArgs, TrustArgs};
 use crate::{
-    delivery,
+    attempt, delivery,
     key::{Job, is_id_char},
-    quantity,
+    quantity, report,
 };
 
 /// Which attempt is measured, how, and where its samples go.
@@ -25,22 +26,22 @@ pub(super) struct DeliveryArgs {
     #[command(flatten)]
     trust: TrustArgs,
     #[command(flatten)]
-    pub(super) key: KeyArgs,
+    key: KeyArgs,
     /// Memory that was requested for the build, if the environment does not say so.
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
     request_memory: Option<u64>,
     /// Id of the attempt [default: the CI job's id, else a new one].
     #[arg(long, value_name = "ID", value_parser = attempt_id)]
-    pub(super) attempt: Option<String>,
+    attempt: Option<String>,
     /// Number of the attempt: 1 for the first execution.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) number: u32,
+    number: u32,
     /// Id of the attempt that this one retries.
     #[arg(long, value_name = "ID", value_parser = attempt_id)]
-    pub(super) retries: Option<String>,
+    retries: Option<String>,
     /// Time between two samples; the first seconds are sampled faster.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
-    pub(super) interval: Duration,
+    interval: Duration,
     /// Directory for samples that the server does not have yet [default: ~/.local/state/plimsoll/spool].
     #[arg(long, value_name = "DIR", env = "PLIMSOLL_SPOOL_DIR")]
     spool_dir: Option<PathBuf>,
@@ -49,12 +50,32 @@ pub(super) struct DeliveryArgs {
     spool_max: u64,
     /// How long to wait for the server at the end.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
-    pub(super) patience: Duration,
+    patience: Duration,
 }
 
 impl DeliveryArgs {
+    /// Everything that `run` and `attach` have in common; `command` names the build if nothing else does.
+    pub(super) fn settings(
+        self,
+        job: &Job,
+        command: &[OsString],
+        report: report::Settings,
+    ) -> Result<attempt::Settings, String> {
+        Ok(attempt::Settings {
+            key: job.key_for(command, &self.key.keys)?,
+            asked: self.asked(job),
+            delivery: self.delivery(job),
+            id: self.attempt.or_else(|| job.attempt.clone()),
+            number: self.number,
+            retries: self.retries.unwrap_or_default(),
+            interval: self.interval,
+            patience: self.patience,
+            report,
+        })
+    }
+
     /// Where samples go.
-    pub(super) fn delivery(&self, job: &Job) -> delivery::Settings {
+    fn delivery(&self, job: &Job) -> delivery::Settings {
         delivery::Settings {
             server: Some(self.server.clone()).filter(|server| !server.is_empty() && server != "none"),
             ca: self.trust.ca().map(Path::to_owned),
@@ -64,7 +85,7 @@ impl DeliveryArgs {
     }
 
     /// What was asked for.
-    pub(super) fn asked(&self, job: &Job) -> Resources {
+    fn asked(&self, job: &Job) -> Resources {
         let memory_request_bytes = self.request_memory.or(job.asked.memory_request_bytes);
         Resources { memory_request_bytes, ..job.asked }
     }

@@ -1,4 +1,4 @@
-//! Options of `plimsoll run` for what is read from the build's output, and for what is said at the end.
+//! Options for what is read from the build's output, and for what is said at the end.
 
 use std::path::PathBuf;
 
@@ -67,7 +67,7 @@ pub(super) struct ReportArgs {
     /// Write the report to this file too, as JSON.
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_REPORT_FILE")]
     report_file: Option<PathBuf>,
-    /// Say nothing at the end, as `--report none`.
+    /// Say nothing but errors, as `--report none`.
     #[arg(long)]
     quiet: bool,
 }

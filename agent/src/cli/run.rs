@@ -36,20 +36,11 @@ pub(super) struct RunArgs {
 impl RunArgs {
     /// What `run` needs to know.
     pub(super) fn settings(self, job: &Job) -> Result<run::Settings, String> {
-        let measured = self.measured;
         Ok(run::Settings {
             marks: self.phases.marks(job)?,
-            report: self.report.settings(job)?,
-            key: job.key_for(&self.command, &measured.key.keys)?,
+            attempt: self.measured.settings(job, &self.command, self.report.settings(job)?)?,
             command: self.command,
-            asked: measured.asked(job),
-            delivery: measured.delivery(job),
-            attempt: measured.attempt.or_else(|| job.attempt.clone()),
-            number: measured.number,
-            retries: measured.retries.unwrap_or_default(),
             limit_memory: self.limit_memory,
-            interval: measured.interval,
-            patience: measured.patience,
         })
     }
 }
@@ -78,9 +69,10 @@ mod tests {
     fn the_shortest_line_measures_with_defaults() {
         let settings = settings(&["--server", "http://x:1", "--", "make", "-j4"], &[("HOME", "/h")]).unwrap();
         assert_eq!(settings.command, ["make", "-j4"]);
-        assert_eq!((settings.key.package.as_str(), settings.number, settings.attempt), ("make", 1, None));
-        assert_eq!((settings.interval, settings.patience), (Duration::from_secs(1), Duration::from_secs(5)));
-        let delivery = settings.delivery;
+        let attempt = settings.attempt;
+        assert_eq!((attempt.key.package.as_str(), attempt.number, attempt.id), ("make", 1, None));
+        assert_eq!((attempt.interval, attempt.patience), (Duration::from_secs(1), Duration::from_secs(5)));
+        let delivery = attempt.delivery;
         assert_eq!((delivery.server.as_deref(), delivery.spool_bytes), (Some("http://x:1"), 64 << 20));
         assert_eq!(delivery.spool_dir, PathBuf::from("/h/.local/state/plimsoll/spool"));
     }
@@ -109,20 +101,21 @@ mod tests {
             "true",
         ];
         let settings = settings(&line, &variables).unwrap();
-        assert_eq!((settings.attempt.as_deref(), settings.retries.as_str()), (Some("mine/1"), "mine/0"));
+        let attempt = settings.attempt;
+        assert_eq!((attempt.id.as_deref(), attempt.retries.as_str()), (Some("mine/1"), "mine/0"));
         assert_eq!(
-            (settings.asked.memory_request_bytes, settings.limit_memory),
+            (attempt.asked.memory_request_bytes, settings.limit_memory),
             (Some(2 << 30), Some(3_000_000_000))
         );
-        assert_eq!((settings.delivery.server, settings.key.package.as_str()), (None, "zlib"));
+        assert_eq!((attempt.delivery.server, attempt.key.package.as_str()), (None, "zlib"));
     }
 
     #[test]
     fn a_job_of_ci_is_its_own_attempt() {
         let settings =
             settings(&["--", "true"], &[("CI_JOB_ID", "7"), ("CI_SERVER_HOST", "gitlab.com")]).unwrap();
-        assert_eq!(settings.attempt.as_deref(), Some("gitlab.com:7"));
-        assert!(settings.delivery.spool_dir.starts_with("/tmp"));
+        assert_eq!(settings.attempt.id.as_deref(), Some("gitlab.com:7"));
+        assert!(settings.attempt.delivery.spool_dir.starts_with("/tmp"));
     }
 
     #[test]

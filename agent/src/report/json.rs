@@ -9,7 +9,7 @@ use std::{
 use plimsoll_proto::v1::{OomOrigin, Phase};
 use serde_json::{Value, json};
 
-use super::{Facts, advice};
+use super::{End, Facts, advice};
 use crate::ask::json::{render_prediction, render_verdict};
 
 /// Writes the file in one step: whoever reads it finds the old one, or the whole new one.
@@ -33,12 +33,14 @@ pub(crate) fn write(facts: &Facts, path: &Path) -> io::Result<()> {
 
 fn value(facts: &Facts) -> Value {
     let (totals, asked, delivery) = (&facts.totals, &facts.resources, &facts.delivery);
+    let exit = facts.end.exit().unwrap_or_default();
     // both were made by serde_json a moment ago
     let parse = |text: String| serde_json::from_str(&text).unwrap_or(Value::Null);
     json!({
         "attempt": facts.attempt,
         "name": facts.name,
-        "exit": { "code": facts.exit.code, "signal": facts.exit.signal },
+        "exit": { "code": exit.code, "signal": exit.signal },
+        "followed_until": match &facts.end { End::Followed(until) => Some(until), End::Exited(_) => None },
         "wall_ms": u64::try_from(facts.wall.as_millis()).unwrap_or(u64::MAX),
         "resources": {
             "memory_request_bytes": asked.memory_request_bytes,

@@ -5,8 +5,8 @@ use std::{ffi::OsString, fmt, path::Path};
 use plimsoll_proto::v1::Key;
 
 use super::{
-    Facts,
-    words::{Bytes, Ending, Processes, percent},
+    End, Facts,
+    words::{Bytes, Processes, percent},
 };
 
 /// All that matters, in one line.
@@ -46,7 +46,9 @@ pub(super) struct Head<'a>(pub(super) &'a Facts);
 impl fmt::Display for Head<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.wall.as_secs_f64();
-        write!(f, "plimsoll: {} {} after {seconds:.1} s", self.0.name, Ending(self.0.exit))?;
+        write!(f, "plimsoll: {} {}", self.0.name, self.0.end)?;
+        let comma = if matches!(self.0.end, End::Followed(_)) { "," } else { " after" };
+        write!(f, "{comma} {seconds:.1} s")?;
         self.write_memory(f)
     }
 }
@@ -110,7 +112,7 @@ mod tests {
     fn line(totals: &Totals, resources: &Resources, exit: Exit, report: &Report) -> String {
         let facts = Facts {
             name: "zlib@1.3".to_owned(),
-            exit,
+            end: End::Exited(exit),
             wall: Duration::from_millis(12_300),
             totals: *totals,
             resources: *resources,

@@ -58,12 +58,37 @@ impl Settings {
     }
 }
 
+/// How a measurement ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum End {
+    /// With the command; code and signal are both absent if nobody saw it.
+    Exited(Exit),
+    /// Somebody else's build was followed until this happened; its exit is not known.
+    Followed(String),
+}
+
+impl End {
+    /// The exit, if it was seen.
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        match self {
+            Self::Exited(exit) => Some(*exit).filter(|exit| exit.code.is_some() || exit.signal.is_some()),
+            Self::Followed(_) => None,
+        }
+    }
+}
+
+impl Default for End {
+    fn default() -> Self {
+        Self::Exited(Exit::default())
+    }
+}
+
 /// Everything that is known of a build that has ended.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     /// What was built, in few words.
     pub(crate) name: String,
-    pub(crate) exit: Exit,
+    pub(crate) end: End,
     pub(crate) wall: Duration,
     pub(crate) totals: Totals,
     /// What was asked for, and the limits in force.

@@ -4,24 +4,24 @@ use std::{fmt, time::Duration};
 
 use plimsoll_proto::v1::{Exit, OomOrigin};
 
+use super::End;
+
 /// Rounded; `of` is above zero.
 pub(super) fn percent(part: u64, of: u64) -> u128 {
     (u128::from(part) * 100 + u128::from(of / 2)) / u128::from(of.max(1))
 }
 
-/// How the command ended.
-pub(super) struct Ending(pub(super) Exit);
-
-impl fmt::Display for Ending {
+impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = |signal| nix::sys::signal::Signal::try_from(signal).map(nix::sys::signal::Signal::as_str);
-        match (self.0.code, self.0.signal) {
-            (Some(code), _signal) => write!(f, "ended with exit code {code}"),
-            (None, Some(signal)) => match known(signal) {
+        match self {
+            Self::Exited(Exit { code: Some(code), .. }) => write!(f, "ended with exit code {code}"),
+            Self::Exited(Exit { signal: Some(signal), .. }) => match known(*signal) {
                 Ok(name) => write!(f, "was ended by {name}"),
                 Err(_realtime) => write!(f, "was ended by signal {signal}"),
             },
-            (None, None) => write!(f, "ended unseen"),
+            Self::Exited(_unseen) => write!(f, "ended unseen"),
+            Self::Followed(until) => write!(f, "was followed until {until}"),
         }
     }
 }

@@ -3,11 +3,11 @@
 mod command;
 mod signals;
 
-use std::{ffi::OsString, io::Write, time::Duration};
+use std::ffi::OsString;
 
 use nix::sys::signal::Signal;
-use plimsoll_proto::v1::{Exit, Finish, Hello, Key, Resources};
-use tokio::time::{Instant, timeout_at};
+use plimsoll_proto::v1::Exit;
+use tokio::time::Instant;
 use ulid::Ulid;
 
 use self::{
@@ -15,13 +15,13 @@ use self::{
     signals::{Arrived, Signals},
 };
 use crate::{
+    attempt::{self, Attempt, Ended, say},
     clock,
-    delivery::{self, Delivery, Report},
     kernel::Kernel,
     meter::Meter,
     output::{Change, Kinds, Output},
-    report::{self, Advice, Facts},
-    sampler::{Measured, Sampler},
+    report::{self, End},
+    sampler::Sampler,
 };
 
 /// What to run, and how to measure it.
@@ -29,28 +29,12 @@ use crate::{
 pub struct Settings {
     /// The command and its arguments; never empty.
     pub command: Vec<OsString>,
-    /// Id of the attempt; `None` makes a ULID.
-    pub attempt: Option<String>,
-    /// What is built.
-    pub key: Key,
-    /// 1 for the first execution.
-    pub number: u32,
-    /// Id of the attempt that this one retries; may be empty.
-    pub retries: String,
-    /// What was asked for, from the environment or the command line.
-    pub asked: Resources,
+    /// What is measured, and where that goes.
+    pub attempt: attempt::Settings,
     /// Memory limit to set on the build's own cgroup, bytes.
     pub limit_memory: Option<u64>,
-    /// Time between two samples once the build has run for some seconds.
-    pub interval: Duration,
-    /// Where samples go.
-    pub delivery: delivery::Settings,
-    /// How long to wait at the end for the server's acknowledgement.
-    pub patience: Duration,
     /// Marks in the output that begin phases; `None` leaves the streams as they are.
     pub marks: Option<Kinds>,
-    /// What is said at the end.
-    pub report: report::Settings,
 }
 
 /// Runs the command to its end. Returns the exit code for this process: the command's own, 128 + n if signal n ended it,
@@ -87,84 +71,33 @@ async fn run_on(kernel: &Kernel, settings: Settings) -> u8 {
     if let Some(why) = meter.no_limit() {
         say(&format!("plimsoll: the build runs without the memory limit: {why}"));
     }
-    let hello = hello(&settings, session, &meter, started_unix_ms);
-    let build = Build {
-        running: Running::new(pid, ended),
-        signals,
-        output,
-        delivery: Delivery::start(&settings.delivery, hello.clone()),
-        sampler: Sampler::new(meter, before, start, settings.interval),
-    };
-    Box::pin(build.watch(settings, hello, start)).await
-}
-
-/// What is known of the attempt at its start.
-fn hello(settings: &Settings, session: String, meter: &Meter, started_unix_ms: u64) -> Hello {
-    let limits = meter.limits();
-    let resources = Resources {
-        memory_limit_bytes: limits.memory.or(settings.asked.memory_limit_bytes),
-        cpu_limit_cores: limits.cpu.or(settings.asked.cpu_limit_cores),
-        ..settings.asked
-    };
-    Hello {
-        attempt: settings.attempt.clone().unwrap_or_else(|| session.clone()),
-        session,
-        key: Some(settings.key.clone()),
-        number: settings.number,
-        retries: settings.retries.clone(),
-        source: meter.source().into(),
-        resources: Some(resources),
-        started_unix_ms,
-    }
+    let hello = attempt::hello(&settings.attempt, session, &meter, started_unix_ms);
+    let sampler = Sampler::new(meter, before, start, settings.attempt.interval);
+    let attempt = Attempt::begin(&settings.attempt, hello, sampler, start);
+    let build = Build { running: Running::new(pid, ended), signals, output, attempt };
+    let name = report::name(&settings.attempt.key, &settings.command);
+    Box::pin(build.watch(name)).await
 }
 
 /// A command that runs and is measured.
-struct Build {
+struct Build<'a> {
     running: Running,
     signals: Signals,
     output: Option<Output>,
-    delivery: Delivery,
-    sampler: Sampler,
+    attempt: Attempt<'a>,
 }
 
-impl Build {
+impl Build<'_> {
     /// Samples until the command has ended, then closes the attempt and reports. Returns the exit code.
-    async fn watch(mut self, settings: Settings, hello: Hello, start: Instant) -> u8 {
+    async fn watch(mut self, name: String) -> u8 {
         let exit = self.until_end().await;
-        let wall = start.elapsed();
+        let wall = self.attempt.start.elapsed();
         // those that ended the build; the next one means the agent
         self.signals.forget();
-        let interrupted = self.drain().await;
-        let Measured { last, totals, phases, curve, meter } = self.sampler.finish();
-        // the last sample is taken after the end; the attempt does not end before it
-        let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
-        let wall_ms = wall_ms.max(last.map_or(0, |sample| sample.elapsed_ms));
-        if let Some(sample) = last {
-            self.delivery.push(sample);
-        }
-        meter.close().await;
-        let seen = Some(exit).filter(|exit| exit.code.is_some() || exit.signal.is_some());
-        let finish =
-            Finish { wall_ms, exit: seen, totals: Some(totals), phases: phases.clone(), ..Finish::default() };
-        let closing = Closing { settings: &settings, hello: &hello, failed: exit.code != Some(0) };
-        let (delivery, advice) = match interrupted {
-            Some(signal) => (interruption(signal), Advice::default()),
-            None => closing.deliver(self.delivery, &self.signals, finish).await,
-        };
-        let facts = Facts {
-            name: report::name(&settings.key, &settings.command),
-            exit,
-            wall,
-            totals,
-            resources: hello.resources.unwrap_or_default(),
-            phases,
-            curve,
-            attempt: hello.attempt.clone(),
-            delivery,
-            measures_only: settings.delivery.server.is_none(),
-            advice,
-        };
-        publish(&facts, &settings.report);
+        let interrupted = self.drain().await.map(|signal| signal.to_string());
+        let ended = Ended { name, end: End::Exited(exit), wall, interrupted };
+        let signals = self.signals;
+        self.attempt.close(ended, async || signals.next_but_size().await.signal.to_string()).await;
         command::exit_code(exit)
     }
 
@@ -175,22 +108,15 @@ impl Build {
                 exit = self.running.end() => return exit,
                 arrived = self.signals.next() => self.pass_on(arrived),
                 change = next_change(self.output.as_ref()) => self.enter(change),
-                () = tokio::time::sleep_until(self.sampler.due()) => {
-                    if let Some(sample) = self.sampler.tick() {
-                        self.delivery.push(sample);
-                    }
-                    if let Some(notice) = self.sampler.take_notice() {
-                        say(&format!("plimsoll: {notice}"));
-                    }
-                }
+                () = tokio::time::sleep_until(self.attempt.sampler.due()) => self.attempt.tick(),
             }
         }
     }
 
     fn enter(&mut self, change: Change) {
         match change {
-            Change::Begin(name) => self.sampler.begin_phase(&name),
-            Change::End => self.sampler.end_phase(),
+            Change::Begin(name) => self.attempt.sampler.begin_phase(&name),
+            Change::End => self.attempt.sampler.end_phase(),
         }
     }
 
@@ -226,63 +152,6 @@ async fn next_change(output: Option<&Output>) -> Change {
     match output {
         Some(output) => output.next_change().await,
         None => std::future::pending().await,
-    }
-}
-
-/// What there is to know for the end of an attempt.
-struct Closing<'a> {
-    settings: &'a Settings,
-    hello: &'a Hello,
-    failed: bool,
-}
-
-impl Closing<'_> {
-    /// Closes the attempt on the server, and asks for advice in what is left of the patience.
-    async fn deliver(&self, delivery: Delivery, signals: &Signals, finish: Finish) -> (Report, Advice) {
-        let patience = self.settings.patience;
-        let deadline = Instant::now() + patience;
-        let report = tokio::select! {
-            report = delivery.finish_with(finish, patience) => report,
-            arrived = signals.next_but_size() => interruption(arrived.signal),
-        };
-        if self.settings.delivery.server.is_none()
-            || !report.delivered
-            || !self.settings.report.wants_advice()
-        {
-            return (report, Advice::default());
-        }
-        let problem = |text: &str| Advice { problem: Some(text.to_owned()), ..Advice::default() };
-        let (key, attempt) = (self.settings.key.clone(), self.hello.attempt.clone());
-        let advice = tokio::select! {
-            answered = timeout_at(deadline, report::ask(&self.settings.delivery, key, attempt, self.failed)) => {
-                answered.unwrap_or_else(|_late| problem("it took too long to answer"))
-            }
-            _arrived = signals.next_but_size() => problem("interrupted"),
-        };
-        (report, advice)
-    }
-}
-
-fn interruption(signal: Signal) -> Report {
-    Report { problem: Some(format!("interrupted by {signal}")), ..Report::default() }
-}
-
-/// Says it all. What cannot be written is a line in the log and no more.
-fn publish(facts: &Facts, settings: &report::Settings) {
-    if let Some(path) = &settings.file
-        && let Err(error) = report::write_file(facts, path)
-    {
-        say(&format!("plimsoll: cannot write the report to {}: {error}", path.display()));
-    }
-    if let Some(text) = report::render(facts, settings) {
-        say(&text);
-    }
-}
-
-/// Writes a line to stderr, in one piece. Nobody may be there to read it, which is no reason to fail.
-fn say(line: &str) {
-    if let Err(error) = std::io::stderr().write_all(format!("{line}\n").as_bytes()) {
-        tracing::debug!(%error, "nobody reads stderr");
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     os::unix::process::ExitStatusExt,
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
+    time::Duration,
 };
 
 use nix::{
@@ -12,7 +13,10 @@ use nix::{
     unistd::Pid,
 };
 
+use plimsoll_proto::v1::{Key, Resources};
+
 use super::*;
+use crate::delivery;
 
 const SCRIPT: &str = "PLIMSOLL_TEST_SCRIPT";
 const LIMIT: &str = "PLIMSOLL_TEST_LIMIT";
@@ -33,17 +37,24 @@ fn agent_process() {
     };
     let settings = Settings {
         command,
-        attempt: None,
-        key: Key { package: "zlib".to_owned(), ..Key::default() },
-        number: 1,
-        retries: String::new(),
-        asked: Resources::default(),
+        attempt: attempt::Settings {
+            id: None,
+            key: Key { package: "zlib".to_owned(), ..Key::default() },
+            number: 1,
+            retries: String::new(),
+            asked: Resources::default(),
+            interval: Duration::from_secs(1),
+            delivery: delivery::Settings {
+                server: None,
+                ca: None,
+                spool_dir: PathBuf::new(),
+                spool_bytes: 0,
+            },
+            patience: Duration::ZERO,
+            report: report::Settings::default(),
+        },
         limit_memory: variable(LIMIT).map(|bytes| bytes.parse().unwrap()),
-        interval: Duration::from_secs(1),
-        delivery: delivery::Settings { server: None, ca: None, spool_dir: PathBuf::new(), spool_bytes: 0 },
-        patience: Duration::ZERO,
         marks: None,
-        report: report::Settings::default(),
     };
     let kernel = Kernel::at(variable(ROOT).unwrap_or_else(|| "/".to_owned()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -266,30 +277,4 @@ fn without_cgroups_the_process_tree_is_measured_daemons_included() {
     assert!((100.0..130.0).contains(&mebibytes(&stderr, "need")), "{stderr}");
     assert!(stderr.contains("runs without the memory limit"), "{stderr}");
     assert!(!stderr.contains("high-water mark"), "{stderr}");
-}
-
-#[test]
-fn the_limit_in_force_is_reported_and_one_that_was_only_wanted_is_not() {
-    let root = tempfile::tempdir().unwrap();
-    let meter = Meter::prepare(&Kernel::at(root.path()), "01", Some(1 << 30));
-    let asked =
-        Resources { memory_request_bytes: Some(5), cpu_limit_cores: Some(2.0), ..Resources::default() };
-    let settings = Settings {
-        command: Vec::new(),
-        attempt: Some("job-7".to_owned()),
-        key: Key::default(),
-        number: 2,
-        retries: "job-6".to_owned(),
-        asked,
-        limit_memory: Some(1 << 30),
-        interval: Duration::from_secs(1),
-        delivery: delivery::Settings { server: None, ca: None, spool_dir: PathBuf::new(), spool_bytes: 0 },
-        patience: Duration::ZERO,
-        marks: None,
-        report: report::Settings::default(),
-    };
-    let hello = hello(&settings, "s".to_owned(), &meter, 9);
-    assert_eq!(hello.resources, Some(asked));
-    assert_eq!((hello.attempt.as_str(), hello.session.as_str(), hello.started_unix_ms), ("job-7", "s", 9));
-    assert_eq!(hello.source, i32::from(plimsoll_proto::v1::Source::ProcessTree));
 }

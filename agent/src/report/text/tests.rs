@@ -3,7 +3,7 @@ use plimsoll_proto::v1::{Action, Cause, Exit, OomOrigin, Resources, Totals};
 use super::*;
 use crate::{
     delivery::Report,
-    report::{Advice, Settings, Style, render},
+    report::{Advice, End, Settings, Style, render},
 };
 
 const GIB: u64 = 1 << 30;
@@ -15,7 +15,7 @@ fn phase(name: &str, started_ms: u64, wall_ms: u64, need: u64) -> Phase {
 fn good() -> Facts {
     Facts {
         name: "hdf5@1.14.6".to_owned(),
-        exit: Exit { code: Some(0), signal: None },
+        end: End::Exited(Exit { code: Some(0), signal: None }),
         wall: Duration::from_secs(100),
         totals: Totals {
             cpu_usec: 390_000_000,

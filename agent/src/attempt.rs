@@ -1,0 +1,226 @@
+//! What all measured attempts have in common, whoever started the build: how they are told to the server at the start, and how they
+//! end. The last sample, the totals, the delivery, the question for advice and the report come in this order, here and nowhere
+//! else.
+
+use std::{io::Write as _, time::Duration};
+
+use plimsoll_proto::v1::{Finish, Hello, Key, Resources};
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    delivery::{self, Delivery, Report},
+    meter::Meter,
+    report::{self, Advice, End, Facts},
+    sampler::{Measured, Sampler},
+};
+
+/// Which attempt is measured, how, and where that goes.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Its id; `None` makes a ULID.
+    pub id: Option<String>,
+    /// What is built.
+    pub key: Key,
+    /// 1 for the first execution.
+    pub number: u32,
+    /// Id of the attempt that this one retries; may be empty.
+    pub retries: String,
+    /// What was asked for, from the environment or the command line.
+    pub asked: Resources,
+    /// Time between two samples once the build has run for some seconds.
+    pub interval: Duration,
+    /// Where samples go.
+    pub delivery: delivery::Settings,
+    /// How long to wait at the end for the server.
+    pub patience: Duration,
+    /// What is said at the end.
+    pub report: report::Settings,
+}
+
+/// An attempt that is being measured.
+#[derive(Debug)]
+pub(crate) struct Attempt<'a> {
+    settings: &'a Settings,
+    id: String,
+    resources: Resources,
+    /// When it started.
+    pub(crate) start: Instant,
+    pub(crate) delivery: Delivery,
+    pub(crate) sampler: Sampler,
+}
+
+/// The end of a build.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// What is built, in few words.
+    pub(crate) name: String,
+    pub(crate) end: End,
+    pub(crate) wall: Duration,
+    /// Whoever waits does not want to wait any longer, for this reason.
+    pub(crate) interrupted: Option<String>,
+}
+
+/// What the server is told of an attempt at its start. `session` is a ULID.
+pub(crate) fn hello(settings: &Settings, session: String, meter: &Meter, started_unix_ms: u64) -> Hello {
+    let limits = meter.limits();
+    let resources = Resources {
+        memory_limit_bytes: limits.memory.or(settings.asked.memory_limit_bytes),
+        cpu_limit_cores: limits.cpu.or(settings.asked.cpu_limit_cores),
+        ..settings.asked
+    };
+    Hello {
+        attempt: settings.id.clone().unwrap_or_else(|| session.clone()),
+        session,
+        key: Some(settings.key.clone()),
+        number: settings.number,
+        retries: settings.retries.clone(),
+        source: meter.source().into(),
+        resources: Some(resources),
+        started_unix_ms,
+    }
+}
+
+impl<'a> Attempt<'a> {
+    /// An attempt that started at `start`, and what measures it.
+    pub(crate) fn begin(settings: &'a Settings, hello: Hello, sampler: Sampler, start: Instant) -> Self {
+        let (id, resources) = (hello.attempt.clone(), hello.resources.unwrap_or_default());
+        let delivery = Delivery::start(&settings.delivery, hello);
+        Self { settings, id, resources, start, delivery, sampler }
+    }
+
+    /// Samples what is due, and says what whoever reads the log should know at once.
+    pub(crate) fn tick(&mut self) {
+        if let Some(sample) = self.sampler.tick() {
+            self.delivery.push(sample);
+        }
+        if let Some(notice) = self.sampler.take_notice() {
+            say(&format!("plimsoll: {notice}"));
+        }
+    }
+
+    /// Closes the attempt: reads once more, delivers, reports. `interruption` is awaited meanwhile, and ends the waiting; it returns
+    /// the name of a signal.
+    pub(crate) async fn close(self, ended: Ended, interruption: impl AsyncFnMut() -> String) {
+        let Self { settings, id, resources, mut delivery, sampler, .. } = self;
+        let Ended { name, end, wall, interrupted } = ended;
+        let Measured { last, totals, phases, curve, meter } = sampler.finish();
+        let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
+        // the last sample is taken after the end; the attempt does not end before it
+        let wall_ms = wall_ms.max(last.map_or(0, |sample| sample.elapsed_ms));
+        if let Some(sample) = last {
+            delivery.push(sample);
+        }
+        meter.close().await;
+        let exit = end.exit();
+        let finish =
+            Finish { wall_ms, exit, totals: Some(totals), phases: phases.clone(), ..Finish::default() };
+        let failed = exit.is_some_and(|exit| exit.code != Some(0)) || totals.oom_kill.unwrap_or(0) > 0;
+        let (delivery, advice) = match interrupted {
+            Some(signal) => (interruption_report(&signal), Advice::default()),
+            None => deliver(settings, delivery, finish, (&id, failed), interruption).await,
+        };
+        let measures_only = settings.delivery.server.is_none();
+        let facts = Facts {
+            name,
+            end,
+            wall,
+            totals,
+            resources,
+            phases,
+            curve,
+            attempt: id,
+            delivery,
+            measures_only,
+            advice,
+        };
+        publish(&facts, &settings.report);
+    }
+}
+
+/// Closes the attempt on the server, and asks for advice in what is left of the patience.
+async fn deliver(
+    settings: &Settings,
+    delivery: Delivery,
+    finish: Finish,
+    (id, failed): (&str, bool),
+    mut interruption: impl AsyncFnMut() -> String,
+) -> (Report, Advice) {
+    let deadline = Instant::now() + settings.patience;
+    let report = tokio::select! {
+        report = delivery.finish_with(finish, settings.patience) => report,
+        signal = interruption() => interruption_report(&signal),
+    };
+    let has_server = settings.delivery.server.is_some();
+    if !(has_server && report.delivered && settings.report.wants_advice()) {
+        return (report, Advice::default());
+    }
+    let problem = |text: &str| Advice { problem: Some(text.to_owned()), ..Advice::default() };
+    let asked = report::ask(&settings.delivery, settings.key.clone(), id.to_owned(), failed);
+    let advice = tokio::select! {
+        answered = timeout_at(deadline, asked) => {
+            answered.unwrap_or_else(|_late| problem("it took too long to answer"))
+        }
+        _signal = interruption() => problem("interrupted"),
+    };
+    (report, advice)
+}
+
+fn interruption_report(signal: &str) -> Report {
+    Report { problem: Some(format!("interrupted by {signal}")), ..Report::default() }
+}
+
+/// Says it all. What cannot be written is a line in the log and no more.
+fn publish(facts: &Facts, settings: &report::Settings) {
+    if let Some(path) = &settings.file
+        && let Err(error) = report::write_file(facts, path)
+    {
+        say(&format!("plimsoll: cannot write the report to {}: {error}", path.display()));
+    }
+    if let Some(text) = report::render(facts, settings) {
+        say(&text);
+    }
+}
+
+/// Writes a line to stderr, in one piece. Nobody may be there to read it, which is no reason to fail.
+pub(crate) fn say(line: &str) {
+    if let Err(error) = std::io::stderr().write_all(format!("{line}\n").as_bytes()) {
+        tracing::debug!(%error, "nobody reads stderr");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Kernel;
+
+    #[test]
+    fn the_limit_in_force_is_reported_and_one_that_was_only_wanted_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let meter = Meter::prepare(&Kernel::at(root.path()), "01", Some(1 << 30));
+        let asked =
+            Resources { memory_request_bytes: Some(5), cpu_limit_cores: Some(2.0), ..Resources::default() };
+        let settings = Settings {
+            id: Some("job-7".to_owned()),
+            key: Key::default(),
+            number: 2,
+            retries: "job-6".to_owned(),
+            asked,
+            interval: Duration::from_secs(1),
+            delivery: delivery::Settings {
+                server: None,
+                ca: None,
+                spool_dir: root.path().to_owned(),
+                spool_bytes: 0,
+            },
+            patience: Duration::ZERO,
+            report: report::Settings::default(),
+        };
+        let hello = hello(&settings, "s".to_owned(), &meter, 9);
+        assert_eq!(hello.resources, Some(asked));
+        assert_eq!(
+            (hello.attempt.as_str(), hello.session.as_str(), hello.started_unix_ms),
+            ("job-7", "s", 9)
+        );
+        assert_eq!(hello.source, i32::from(plimsoll_proto::v1::Source::ProcessTree));
+    }
+}
