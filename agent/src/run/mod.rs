@@ -1,6 +1,7 @@
 //! Runs a command and measures it.
 
 mod command;
+mod protection;
 mod signals;
 
 use std::ffi::OsString;
@@ -12,6 +13,7 @@ use ulid::Ulid;
 
 use self::{
     command::Running,
+    protection::protect_from_kills,
     signals::{Arrived, Signals},
 };
 use crate::{
@@ -71,6 +73,7 @@ async fn run_on(kernel: &Kernel, settings: Settings) -> u8 {
     if let Some(why) = meter.no_limit() {
         say(&format!("plimsoll: the build runs without the memory limit: {why}"));
     }
+    protect_from_kills(kernel);
     let hello = attempt::hello(&settings.attempt, session, &meter, started_unix_ms);
     let sampler = Sampler::new(meter, before, start, settings.attempt.interval);
     let attempt = Attempt::begin(&settings.attempt, hello, sampler, start);
