@@ -7,11 +7,12 @@ use crate::record::record;
 const MIB: u64 = 1 << 20;
 
 /// A build that ended with this status, of which the kernel killed so many processes for memory.
-fn killed(name: &str, exit: u64, kills: u64) -> Option<Value> {
+fn killed(name: &str, exit: u64, kills: u64, origin: &str) -> Option<Value> {
     let record = record(name)?;
     let summary = record.summary();
     assert_eq!((record.number("exit"), &summary["oom_kill"]), (exit, &kills.into()), "{summary}");
     assert_eq!((&summary["cause"], &summary["outcome"]), (&"oom".into(), &"failed".into()), "{summary}");
+    assert_eq!(summary["oom_origin"], origin, "{summary}");
     assert_eq!(summary["censored"], true, "a kill proves only that it needs more: {summary}");
     assert!(record.fact("line").contains("the kernel killed"), "{record:?}");
     Some(summary)
@@ -28,7 +29,7 @@ fn failed(name: &str, exit: u64) {
 
 #[test]
 fn a_child_of_a_shell_is_killed_behind_an_ordinary_exit_code() {
-    let Some(summary) = killed("killed_child", 2, 1) else { return };
+    let Some(summary) = killed("killed_child", 2, 1, "own_limit") else { return };
     assert_eq!(summary["resources"]["memory_limit_bytes"], 64 * MIB, "{summary}");
     assert_eq!(summary["memory_peak_bytes"], 64 * MIB, "{summary}");
     assert!(summary["need_peak_bytes"].as_u64().unwrap() >= 40 * MIB, "{summary}");
@@ -36,28 +37,46 @@ fn a_child_of_a_shell_is_killed_behind_an_ordinary_exit_code() {
 
 #[test]
 fn every_kill_of_a_build_that_keeps_going_is_counted() {
-    killed("keeps_going", 2, 2);
+    killed("keeps_going", 2, 2, "own_limit");
 }
 
 #[test]
 fn a_grandchild_whose_parents_translate_the_exit_code_is_found() {
-    killed("killed_grandchild", 7, 1);
+    killed("killed_grandchild", 7, 1, "own_limit");
 }
 
 #[test]
 fn a_group_that_is_killed_as_one_ends_by_the_signal() {
-    let Some(summary) = killed("whole_group", 137, 2) else { return };
+    let Some(summary) = killed("whole_group", 137, 2, "own_limit") else { return };
     assert_eq!(summary["exit_signal"], 9, "{summary}");
+    assert_eq!(summary["oom_group_kill"], 1, "{summary}");
 }
 
 #[test]
 fn a_kill_in_a_group_that_the_build_made_itself_is_the_builds() {
-    killed("nested_group", 3, 1);
+    let Some(summary) = killed("nested_group", 3, 1, "own_limit") else { return };
+    assert!(
+        summary["need_peak_bytes"].as_u64().unwrap() < 40 * MIB,
+        "the limit was the inner one's: {summary}"
+    );
+    assert_eq!(record("nested_group").unwrap().number("left"), 0, "its groups go with it");
+}
+
+#[test]
+fn a_build_that_is_killed_before_anybody_could_read_its_size_needed_its_limit() {
+    let Some(summary) = killed("killed_at_once", 137, 1, "own_limit") else { return };
+    assert!(summary["need_peak_bytes"].as_u64().unwrap() >= 60 * MIB, "{summary}");
+}
+
+#[test]
+fn an_agent_that_shares_a_group_which_is_killed_as_one_lives_to_tell() {
+    let Some(summary) = killed("agent_spared", 137, 2, "own_limit") else { return };
+    assert_eq!((&summary["exit_signal"], &summary["oom_group_kill"]), (&9.into(), &1.into()), "{summary}");
 }
 
 #[test]
 fn the_limit_of_a_group_above_is_in_force_and_its_kill_is_counted() {
-    let Some(summary) = killed("limit_above", 2, 1) else { return };
+    let Some(summary) = killed("limit_above", 2, 1, "limit_above") else { return };
     assert_eq!(summary["resources"]["memory_limit_bytes"], 64 * MIB, "{summary}");
 }
 
@@ -74,7 +93,7 @@ fn a_kill_because_the_machine_is_full_is_counted_without_any_limit() {
 }
 
 #[test]
-fn an_agent_that_is_killed_with_its_group_leaves_what_it_saw_to_the_next_one() {
+fn an_agent_without_rights_that_is_killed_with_its_group_leaves_what_it_saw_to_the_next_one() {
     let Some(record) = record("killed_with_agent") else { return };
     let summary = record.summary();
     assert_eq!((record.number("exit"), &summary["outcome"]), (137, &"lost".into()), "{summary}");

@@ -14,8 +14,8 @@ use crate::{archive::Archive, packages::Packages};
 
 /// Between two looks whether the machine has ended.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Looks before it is given up: ten minutes. It takes one on an idle machine.
-const LOOKS: u32 = 6000;
+/// Looks before it is given up: half an hour. It takes two minutes on an idle machine.
+const LOOKS: u32 = 18_000;
 /// Small, so that the scenario which uses up all of it is short.
 const MEMORY: &str = "768M";
 const DISK_BYTES: u64 = 1 << 30;

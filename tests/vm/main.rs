@@ -10,6 +10,7 @@
 )]
 
 mod archive;
+mod attached;
 mod killed;
 mod lives;
 mod machine;

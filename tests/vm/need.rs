@@ -13,12 +13,17 @@ fn assert_need(name: &str, mib: u64) {
         (summary["need_peak_bytes"].as_u64().unwrap(), summary["memory_peak_bytes"].as_u64().unwrap());
     assert!((mib * MIB..=mib * MIB * 102 / 100).contains(&need), "{need} is not {mib} MiB: {summary}");
     assert!((need..=need + 2 * MIB).contains(&mark), "nothing but the need was charged: {summary}");
-    assert_eq!(summary["oom_kill"], 0, "{summary}");
+    assert_eq!((&summary["oom_kill"], &summary["starved_ms"]), (&0.into(), &0.into()), "{summary}");
 }
 
 #[test]
 fn a_peak_of_300_ms_is_the_need_and_the_high_water_mark() {
     assert_need("short_peak", 200);
+    let Some(record) = record("short_peak") else { return };
+    let series = record.series();
+    let row = series.iter().find(|row| row["need_max_bytes"].as_u64().is_some_and(|most| most >= 200 * MIB));
+    let row = row.unwrap_or_else(|| panic!("no row says the peak: {series:?}"));
+    assert!(row["need_bytes"].as_u64().unwrap() < 150 * MIB, "most of the second it was not there: {row}");
 }
 
 #[test]
@@ -44,6 +49,25 @@ fn the_series_shows_the_steps_of_a_growing_build() {
 }
 
 #[test]
+fn sections_of_the_log_are_phases_with_a_need_of_their_own() {
+    let Some(record) = record("phases") else { return };
+    let summary = record.summary();
+    let phases = summary["phases"].as_array().unwrap();
+    let told: Vec<_> = phases.iter().map(|phase| phase["name"].as_str().unwrap()).collect();
+    assert_eq!((told, record.number("exit")), (vec!["configure", "build"], 0), "{summary}");
+    for (phase, mib) in phases.iter().zip([20, 60]) {
+        let need = phase["need_peak_bytes"].as_u64().unwrap();
+        assert!((mib * MIB..(mib + 6) * MIB).contains(&need), "{phase}");
+        assert!((300..2000).contains(&phase["wall_ms"].as_u64().unwrap()), "{phase}");
+    }
+    assert_eq!(summary["peak_phase"], "build", "{summary}");
+    let page = record.fact("page");
+    for words in ["|  memory    needed 6", "most in build (6", "  configure  ", "|  samples   delivered"] {
+        assert!(page.contains(words), "no {words:?} in {page}");
+    }
+}
+
+#[test]
 fn a_build_that_writes_more_files_than_its_limit_needs_none_of_it() {
     let Some(record) = record("files") else { return };
     let summary = record.summary();
@@ -53,4 +77,5 @@ fn a_build_that_writes_more_files_than_its_limit_needs_none_of_it() {
     assert!(summary["need_peak_bytes"].as_u64().unwrap() < 16 * MIB, "{summary}");
     assert!(summary["reclaim_failures"].as_u64().unwrap() > 0, "{summary}");
     assert_eq!((&summary["oom_kill"], &summary["cause"]), (&0.into(), &"unspecified".into()), "{summary}");
+    assert_eq!(summary["starved_ms"], 0, "it fills its limit and lacks nothing: {summary}");
 }

@@ -1,19 +1,25 @@
 //! A build that does what it is told, word after word: what the tests measure.
 //!
 //! `keep MIB` touches memory and holds it, `free` gives all of it back, `sleep MS`, `busy MS` of CPU time, `write MIB FILE`,
-//! `read TIMES FILE`, `child WORD...` does the rest in a child process and ends as the child does.
+//! `read TIMES FILE`, `child WORD...` does the rest in a child process and ends as the child does, `apart PROGRAM...`
+//! becomes a program in a cgroup and a mount namespace of its own.
 
 use std::{
     env,
     fs::File,
     hint::black_box,
     io::{Read as _, Write as _},
+    os::unix::process::CommandExt as _,
     process::{Command, ExitCode},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, bail};
+use nix::{
+    mount::{MsFlags, mount, umount},
+    sched::{CloneFlags, unshare},
+};
 
 /// Pieces in which files are written and read.
 const PIECE_BYTES: usize = 64 << 10;
@@ -31,6 +37,7 @@ fn main() -> anyhow::Result<ExitCode> {
             "busy" => busy(Duration::from_millis(next()?.parse()?)),
             "write" => write(next()?.parse()?, &next()?)?,
             "read" => read(next()?.parse()?, &next()?)?,
+            "apart" => apart(&words.by_ref().collect::<Vec<_>>())?,
             "child" => {
                 let status = Command::new(env::current_exe()?).args(words).status()?;
                 return Ok(status.code().map_or(ExitCode::FAILURE, |code| {
@@ -43,6 +50,17 @@ fn main() -> anyhow::Result<ExitCode> {
     // until here, whatever the optimizer thinks of memory that nobody reads
     black_box(&held);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Becomes a program that sees no group but its own, as in a container.
+fn apart(command: &[String]) -> anyhow::Result<()> {
+    unshare(CloneFlags::CLONE_NEWCGROUP | CloneFlags::CLONE_NEWNS)?;
+    let none = None::<&str>;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+    umount("/sys/fs/cgroup")?;
+    mount(Some("cgroup"), "/sys/fs/cgroup", Some("cgroup2"), MsFlags::empty(), none)?;
+    let (program, arguments) = command.split_first().context("apart needs a program")?;
+    Err(Command::new(program).args(arguments).exec().into())
 }
 
 /// Memory in which every page was written to.

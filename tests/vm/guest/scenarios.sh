@@ -64,6 +64,36 @@ group server
 in_group plimsoll-server --data-dir /tmp/data 2>/tmp/server.err &
 soon wget -q -O /dev/null http://127.0.0.1:7411/readyz
 
+# build WORD...: a build that somebody else starts in the group that was made last; its process is $build
+build() {
+  rm -f /tmp/build
+  in_group $apart sh -c 'echo $$ >/tmp/build.new; mv /tmp/build.new /tmp/build; exec load "$@"' build "$@" &
+  soon [ -e /tmp/build ]
+  build=$(cat /tmp/build)
+}
+
+# attached NAME OPTION...: follows a build
+attached() {
+  attempt=$1
+  shift
+  $apart plimsoll attach --attempt "$attempt" --key "package=$attempt" --patience 60s --report line "$@" 2>"/tmp/$attempt.err"
+  tell "$attempt" $?
+  fact began "$(head -n 1 "/tmp/$attempt.err")"
+}
+
+# deep_group PATH: makes a group that has its controllers from all those above
+deep_group() {
+  group=$top
+  for name in $(echo "$1" | tr / ' '); do
+    echo "+memory +cpu" >"$group/cgroup.subtree_control"
+    group=$group/$name
+    mkdir -p "$group"
+  done
+}
+
+# section EDGE NAME: a mark that GitLab's log viewer folds by
+section='section() { printf "\\033[0Ksection_$1:1700000000:$2\\r\\033[0K%s\\n" "$2"; }'
+
 # the build's own group, from inside
 own="\$(sed -n 's,^0::,$top,p' /proc/self/cgroup)"
 
@@ -73,6 +103,10 @@ scenario steps -- load keep 30 sleep 300 keep 30 sleep 300 keep 30 sleep 300 fre
 scenario grandchild -- load child child keep 60 sleep 500
 scenario files --limit-memory 128MiB -- load write 300 /disk/files read 1 /disk/files
 rm /disk/files
+scenario phases --phases gitlab --report text -- sh -c "$section"'
+  section start configure; load keep 20 sleep 300; section end configure; load keep 5 sleep 300
+  section start build; load keep 60 sleep 300; section end build'
+fact page "$(tr '\n' '|' </tmp/phases.err)"
 scenario shared_memory -- load write 60 /dev/shm/file sleep 500
 rm /dev/shm/file
 
@@ -84,19 +118,20 @@ scenario whole_group --limit-memory 64MiB -- sh -c "echo 1 >$own/memory.oom.grou
 scenario nested_group -- sh -c "own=$own; mkdir \$own/leaf \$own/inner; echo 0 >\$own/leaf/cgroup.procs
   echo +memory >\$own/cgroup.subtree_control; echo 32M >\$own/inner/memory.max
   (echo 0 >\$own/inner/cgroup.procs; exec load keep 100); exit 3"
-find $top -depth -type d -path '*/plimsoll-*' -exec rmdir {} \;
+fact left "$(find $top -name 'plimsoll-*' | wc -l)"
 group parent memory.max 64M cgroup.subtree_control +memory
 group parent/child
 scenario_in_group limit_above -- sh -c 'load keep 200; exit 2'
 scenario whole_machine -- sh -c 'load keep 200 keep 200 keep 200 keep 200; exit 2'
-# the agent shares the group and dies with it; the next one finds what it saw
+scenario killed_at_once --limit-memory 64MiB -- load keep 200
+# the agent shares the group, which is killed as one, and is spared
 group together memory.max 64M memory.oom.group 1
-(
-  echo 0 >"$group/cgroup.procs"
-  measure killed_with_agent -- sh -c 'sleep 1; load keep 200; exit 2'
-)
+in_group plimsoll run --attempt agent_spared --patience 60s -- sh -c 'sleep 1; load keep 200; exit 2' 2>/tmp/agent_spared.err
+tell agent_spared $?
+# without the right to protect itself it dies as well; the next one finds what it saw
+in_group su builder -c "plimsoll run --attempt killed_with_agent --spool-dir /tmp/killed -- sh -c 'sleep 1; load keep 200; exit 2'" 2>/tmp/killed_with_agent.err
 status=$?
-measure after_the_kill -- true
+su builder -c "plimsoll run --attempt after_the_kill --spool-dir /tmp/killed --patience 60s -- true" 2>/tmp/after_the_kill.err
 tell killed_with_agent $status
 
 ### other ends
@@ -148,3 +183,34 @@ soon [ -e /tmp/ready ]
 kill -TERM $(pidof plimsoll)
 wait $agent
 tell stubborn $?
+
+### somebody else's builds
+group box memory.max 128M
+build sleep 500 keep 60 sleep 1500
+attached attach_pid --pid "$build"
+build sleep 500 keep 60 sleep 1500
+attached attach_cgroup --cgroup "$group"
+group killer memory.max 64M
+build sleep 1000 child keep 200
+attached attach_killed --pid "$build"
+uid=5f0e1d1c-1111-2222-3333-444455556666
+container=b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0
+deep_group "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod$(echo $uid | tr - _).slice/cri-containerd-$container.scope"
+echo 128M >"$group/memory.max"
+build sleep 500 keep 60 sleep 1500
+attached attach_pod_systemd --host-cgroup $top --pod-uid $uid
+rmdir "$group"
+uid=6f0e1d1c-1111-2222-3333-444455556666
+deep_group "kubepods/burstable/pod$uid/$container"
+echo 128M >"$group/memory.max"
+build sleep 500 keep 60 sleep 1500
+attached attach_pod_cgroupfs --host-cgroup $top --pod-uid $uid --container b0b0b0b0b0b0
+# two containers of a pod that share the processes alone
+apart='load apart'
+group build_container memory.max 128M
+build sleep 500 keep 60 sleep 1500
+group agent_container
+(
+  echo 0 >"$group/cgroup.procs"
+  attached attach_sidecar --pid "$build"
+)
