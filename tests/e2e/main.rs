@@ -11,6 +11,7 @@ mod any_client;
 mod attach;
 mod bad_input;
 mod build;
+mod build_hard;
 mod crash;
 mod directory;
 mod kept;

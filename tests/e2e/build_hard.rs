@@ -1,0 +1,114 @@
+//! Builds that behave badly, and wrong options: nothing hangs, nothing is left, and the build's own end comes through.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::Stdio,
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use plimsoll_tests::{Agent, Programs};
+
+/// Bytes in the name of a section.
+const NAME_BYTES: usize = 1 << 20;
+
+/// An agent without a server.
+fn alone(dir: &Path) -> Agent {
+    Agent::new(Programs::for_tests(), "none", &dir.join("spool"))
+}
+
+/// Both ways to run a script: with its own streams, and with streams that are read.
+fn ways(script: &str) -> [Vec<&str>; 2] {
+    let of = |phases| vec!["run", "--phases", phases, "--quiet", "--", "sh", "-c", script];
+    [of("off"), of("gitlab,spack")]
+}
+
+#[test]
+fn thousands_of_short_processes_leave_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    // the last command looks for what nobody has waited for
+    let script = "i=0; while [ $i -lt 3000 ]; do (:); i=$((i + 1)); done; \
+                  cat /proc/[0-9]*/stat 2>/dev/null | grep -c \") Z $PPID \"; exit 9";
+    for way in ways(script) {
+        let ran = alone(dir.path()).call(&way);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(9), "0\n"), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_build_that_closes_its_streams_ends_as_it_wants() {
+    let dir = tempfile::tempdir().unwrap();
+    for way in ways("exec >&- 2>&-; sleep 0.2; exit 4") {
+        let ran = alone(dir.path()).call(&way);
+        assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(4), "", ""), "{way:?}");
+    }
+}
+
+#[test]
+fn a_build_that_ignores_sigterm_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    for way in ways("trap '' TERM; echo ready; read -r line; echo $line; exit 5") {
+        let mut command = alone(dir.path()).command(&way);
+        let mut agent = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(agent.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+        kill(Pid::from_raw(i32::try_from(agent.id()).unwrap()), Signal::SIGTERM).unwrap();
+        agent.stdin.take().unwrap().write_all(b"still here\n").unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), "still here");
+        assert_eq!(agent.wait().unwrap().code(), Some(5));
+    }
+}
+
+#[test]
+fn a_spool_that_cannot_be_written_costs_the_build_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), "").unwrap();
+    let in_file = dir.path().join("file/spool");
+    let nobody = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &in_file);
+    let ran = nobody.call(&["run", "--report", "line", "--", "sh", "-c", "exit 3"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.stderr.contains("not delivered") && ran.stderr.contains("cannot keep samples"), "{ran:?}");
+    let full = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &dir.path().join("spool"));
+    let ran = full.call(&["run", "--spool-max", "100B", "--report", "line", "--", "sh", "-c", "exit 3"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+}
+
+#[test]
+fn a_section_with_an_endless_name_is_cut_and_its_text_passes_unchanged() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = dir.path().join("report");
+    let name = "x".repeat(NAME_BYTES);
+    let text = dir.path().join("text");
+    let section = |name: &str| format!("\x1b[0Ksection_start:1700000000:{name}\r\x1b[0K{name}\n");
+    fs::write(&text, section(&name) + &section("build")).unwrap();
+    let arguments =
+        ["run", "--phases", "gitlab", "--report", "none", "--report-file", report.to_str().unwrap()];
+    let command = ["--", "cat", text.to_str().unwrap()];
+    let ran = alone(dir.path()).call(&[arguments.as_slice(), &command].concat());
+    assert_eq!(ran.code, Some(0));
+    assert!(ran.stdout == fs::read_to_string(&text).unwrap(), "{} bytes", ran.stdout.len());
+    let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    let names: Vec<_> =
+        report["phases"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+    assert_eq!(names.last(), Some(&"build"));
+    assert!(names.iter().all(|name| name.len() <= 256), "a name is bounded");
+}
+
+#[test]
+fn a_pattern_that_is_wrong_or_explodes_is_refused_before_the_build_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    for (pattern, words) in [
+        ("(", "unclosed group"),
+        ("x", "needs a group"),
+        ("((a{1000}){1000}){1000}", "size"),
+        (r"(\w{5000})", "size"),
+    ] {
+        let ran = alone(dir.path()).call(&["run", "--phase-pattern", pattern, "--", "echo", "started"]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{pattern}: {ran:?}");
+        assert!(ran.stderr.contains("--phase-pattern") && ran.stderr.contains(words), "{pattern}: {ran:?}");
+    }
+}
