@@ -10,9 +10,10 @@ use nix::{
     unistd::Pid,
 };
 use plimsoll_tests::{Agent, Programs, Server, eventually};
+use serde_json::Value;
 
 struct Site {
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     _server: Server,
     agent: Agent,
 }
@@ -21,7 +22,7 @@ fn site() -> Site {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Programs::for_tests(), &dir.path().join("data")).unwrap();
     let agent = Agent::new(Programs::for_tests(), server.url(), &dir.path().join("spool"));
-    Site { _dir: dir, _server: server, agent }
+    Site { dir, _server: server, agent }
 }
 
 /// A build that holds this many MiB until its input ends; returned when it holds them.
@@ -57,8 +58,15 @@ async fn a_build_that_somebody_else_started_is_followed_to_its_end_and_its_exit_
     let site = site();
     let mut build = build(60);
     let pid = build.id().to_string();
+    let report = site.dir.path().join("report");
     let arguments = ["attach", "--pid", &pid, "--attempt", "beside", "--key", "package=holder"];
-    let agent = site.agent.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+    let said_to = ["--report", "text", "--report-file", report.to_str().unwrap()];
+    let agent = site
+        .agent
+        .command(&[arguments.as_slice(), &said_to].concat())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     seen(&site, "beside").await;
     build.stdin.take().unwrap().write_all(b"end\n").unwrap();
     // before anybody waits for it: the end of a build is its own
@@ -67,6 +75,12 @@ async fn a_build_that_somebody_else_started_is_followed_to_its_end_and_its_exit_
     assert_eq!(build.wait().unwrap().code(), Some(3));
     assert!(said.contains(&format!("follows process {pid} (sh)")), "{said}");
     assert!(said.contains("followed until its process ended"), "{said}");
+    assert!(said.contains("samples   delivered as beside"), "a page, as for any other: {said}");
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
+    assert_eq!(
+        (&report["followed_until"], &report["exit"]["code"]),
+        (&"its process ended".into(), &Value::Null)
+    );
     let shown = site.agent.json(&["show", "--attempt", "beside"]);
     let text = shown.to_string();
     assert!(text.contains("\"exit_code\":null"), "nobody saw its exit: {text}");

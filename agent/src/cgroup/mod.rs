@@ -1,8 +1,8 @@
 //! Control groups: the counters that the kernel keeps for a build.
 //!
 //! `parse` turns texts into numbers, `find` says which folders belong to a process, `limits` what holds there, [`Reader`] keeps
-//! the files open and reads them, [`OwnGroup`] makes a group for one run, [`foreign`] and [`pod`] find groups of others. v1 and v2 and the mix of both (v1 controllers beside an
-//! empty v2 hierarchy) are told apart by `find` alone. Which of several ways is taken, and what happens if none works, is
+//! the files open and reads them, [`OwnGroup`] makes a group for one run, [`foreign`] and [`pod`] find groups of others. v1 and v2
+//! and the mix of both (v1 controllers beside an empty v2 hierarchy) are told apart by `find` alone. Which of several ways is taken, and what happens if none works, is
 //! decided in [`crate::meter`].
 
 mod above;

@@ -3,8 +3,9 @@
 //! The agent steps into the new group, starts the command there and steps back out: what the command starts is born inside,
 //! however fast it forks, and no code runs between fork and exec. On v1 only the calling thread steps: that is a write to
 //! `tasks`, for which the kernel does not have to stop all forks of the machine; moving a process through `cgroup.procs` waits
-//! for an RCU grace period first (measured: 4 to 22 ms against 0.05 ms). v2 has no such way for memory. Foreign processes are never moved, and never killed: a group
-//! in which something outlives the command is left behind, and a later run removes it once it is empty.
+//! for an RCU grace period first (measured: 4 to 22 ms against 0.05 ms). v2 has no such way for memory. Foreign processes are never
+//! moved, and never killed: a group in which something outlives the command is left behind, and a later run removes it once it is
+//! empty. Groups that the build made below its own go with it.
 //!
 //! v2 gives a new group a memory controller only if the group above passes it on, which the kernel refuses to groups that have
 //! processes of their own, except to the root. There the attempt ends with an error, and the caller shares its group.

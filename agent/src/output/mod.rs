@@ -138,16 +138,26 @@ impl Output {
         Ok(())
     }
 
-    /// The command runs: its ends are its own from now on, and the real terminal lets everything through.
+    /// Lets the real terminal pass everything through; right before the command starts, whose first words must not go through the
+    /// settings of both terminals.
+    pub(crate) fn take_terminal(&mut self) {
+        if let Some(terminal) = &mut self.terminal
+            && let Err(error) = terminal.take_over()
+        {
+            tracing::warn!(%error, "the terminal does not take part in the build");
+        }
+    }
+
+    /// The command runs: its ends are its own from now on, and what is typed goes to it.
     pub(crate) fn started(&mut self) {
         self.pipes.clear();
         let Some(terminal) = &mut self.terminal else { return };
         terminal.slave = None;
-        let typed = terminal
-            .take_over()
-            .and_then(|()| if terminal.typed { type_into(terminal, &self.stop) } else { Ok(()) });
-        if let Err(error) = typed {
-            tracing::warn!(%error, "the terminal does not take part in the build");
+        if terminal.is_taken()
+            && terminal.typed
+            && let Err(error) = type_into(terminal, &self.stop)
+        {
+            tracing::warn!(%error, "what is typed does not reach the build");
         }
     }
 

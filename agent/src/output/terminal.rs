@@ -86,10 +86,16 @@ impl Terminal {
                 raw.make_raw();
             }
             raw.output_modes.remove(OutputModes::OPOST);
-            tcsetattr(fd, OptionalActions::Drain, &raw)?;
+            // what was written before is through already; to wait for a terminal that stands still would delay the build
+            tcsetattr(fd, OptionalActions::Now, &raw)?;
             self.before.push((fd, before));
         }
         Ok(())
+    }
+
+    /// Whether the real terminal lets bytes through.
+    pub(super) fn is_taken(&self) -> bool {
+        !self.before.is_empty()
     }
 
     /// Makes the real terminal what it was.

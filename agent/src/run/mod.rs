@@ -55,12 +55,17 @@ async fn run_on(kernel: &Kernel, settings: Settings) -> u8 {
     let session = Ulid::new().to_string();
     let mut meter = Meter::prepare(kernel, &session, settings.limit_memory);
     let (before, started) = meter.inside(|| {
+        if let Some(output) = &mut output {
+            output.take_terminal();
+        }
         let start = (Instant::now(), clock::unix_ms());
         command::start(&settings.command, signals.before(), output.as_ref()).map(|pid| (pid, start))
     });
     let (pid, (start, started_unix_ms)) = match started {
         Ok(started) => started,
         Err(error) => {
+            // the real terminal is what it was before anything is said on it
+            drop(output);
             let name = settings.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
             say(&format!("plimsoll: cannot run '{name}': {}", error.desc()));
             meter.close().await;

@@ -278,3 +278,12 @@ fn without_cgroups_the_process_tree_is_measured_daemons_included() {
     assert!(stderr.contains("runs without the memory limit"), "{stderr}");
     assert!(!stderr.contains("high-water mark"), "{stderr}");
 }
+
+#[test]
+fn the_agent_asks_to_be_spared_when_the_kernel_kills_for_memory() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(root.path().join("proc/self")).unwrap();
+    let (code, _stdout, stderr) = run_agent(agent("exit 3").env(ROOT, root.path()));
+    assert_eq!(code, 3, "{stderr}");
+    assert_eq!(std::fs::read_to_string(root.path().join("proc/self/oom_score_adj")).unwrap(), "-1000");
+}
