@@ -26,6 +26,7 @@ mod refusals;
 mod source;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 pub(crate) use commit::commit;
 pub(crate) use draft::Record;

@@ -12,6 +12,7 @@ use super::{
     draft::{Draft, Record},
     refusals::{Refusal, Refusals},
     source::{self, FileError, Place},
+    whole,
 };
 
 /// Longest line of JSON that is read.
@@ -167,13 +168,16 @@ fn next_json(bytes: &mut dyn BufRead, line: &mut u64) -> Result<Row, String> {
         }
     }
     let fields: Result<serde_json::Map<String, serde_json::Value>, _> = serde_json::from_slice(&text);
-    let fields = match fields {
+    let mut fields = match fields {
         Ok(fields) => fields,
         Err(error) => {
             let reason = format!("is not a JSON object: {error}");
             return Ok(Some(Err(Refusal { line: *line, column: "row", reason })));
         }
     };
+    if let Some(summary) = fields.remove("summary") {
+        return Ok(Some(whole::read(*line, summary)));
+    }
     let texts: Vec<String> = COLUMNS
         .iter()
         .map(|column| match fields.get(column.name) {
