@@ -7,7 +7,6 @@ use std::{
     process::ExitCode,
 };
 
-use clap::Parser as _;
 use plimsoll_agent::{cli::Cli, outlet::Log};
 use tokio::runtime;
 use tracing_subscriber::{
@@ -18,12 +17,12 @@ use tracing_subscriber::{
 };
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
     let (filter, problem) = filter();
     tracing_subscriber::registry().with(filter).with(fmt::layer().with_writer(|| Log)).init();
     if let Some(problem) = problem {
         tracing::warn!("{problem}");
     }
+    let cli = Cli::from_process();
     match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
             let status = runtime.block_on(cli.execute());

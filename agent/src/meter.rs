@@ -6,8 +6,11 @@ use plimsoll_proto::v1::Source;
 use crate::{
     cgroup::{self, Groups, Limits, MIN_LIMIT_BYTES, OwnGroup, Reader, Version},
     kernel::{Error, Kernel},
-    proctree::Tree,
+    proctree::{self, Tree},
 };
+
+/// What others may hold in the group that the agent shares with the build: the shells of a job's script and a `tee` do not matter.
+const OTHERS_BYTES: u64 = 16 << 20;
 
 /// What is measured at one moment. Counters are as the source counts them, which is not always since the start of the build.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -162,6 +165,14 @@ impl Meter {
         if groups.memory.is_root() {
             return;
         }
+        let others = proctree::resident_of_others(&self.kernel, &groups.memory.dir.join("cgroup.procs"));
+        if others.is_none_or(|bytes| bytes > OTHERS_BYTES) {
+            tracing::debug!(
+                bytes = others,
+                "others are in the agent's cgroup, so the process tree is measured"
+            );
+            return;
+        }
         match open_way(&self.kernel, groups, &self.limits) {
             Ok(Some(way)) => self.way = way,
             Ok(None) => tracing::debug!("the agent's cgroup accounts no memory"),
@@ -296,6 +307,21 @@ mod tests {
         assert!(meter.no_limit().is_some());
         assert_eq!(meter.read().unwrap().need, 1_600);
         assert!(!fake.kernel().path("/sys/fs/cgroup/pod/build/plimsoll-01").try_exists().unwrap());
+    }
+
+    #[test]
+    fn what_others_hold_in_a_shared_group_is_not_taken_for_the_build() {
+        let fake = FakeKernel::v2("/build");
+        let source = |procs: &str, kib: u64| {
+            fake.write("/sys/fs/cgroup/build/cgroup.procs", procs);
+            fake.write("/proc/77/status", &format!("Name:\tx\nRssAnon:\t{kib} kB\nRssShmem:\t1 kB\n"));
+            Meter::prepare(&fake.kernel(), "01", None).source()
+        };
+        let own = std::process::id();
+        assert_eq!(source(&format!("{own}\n"), 0), Source::CgroupV2);
+        assert_eq!(source(&format!("{own}\n77\n"), 2_000), Source::CgroupV2);
+        assert_eq!(source(&format!("{own}\n77\n"), 20_000), Source::ProcessTree);
+        assert_eq!(source("0\n", 0), Source::ProcessTree, "nobody knows what a hidden process holds");
     }
 
     #[test]

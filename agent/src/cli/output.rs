@@ -54,6 +54,18 @@ impl PhaseArgs {
     }
 }
 
+/// Whether `--phases` would take these words.
+pub(super) fn check_phases(words: &str) -> Result<(), String> {
+    let phases = words.split(',').map(str::to_owned).collect();
+    PhaseArgs { phases, patterns: Vec::new() }.marks(&Job::default()).map(drop)
+}
+
+/// Whether `--report` would take these words.
+pub(super) fn check_report(words: &str) -> Result<(), String> {
+    let report = words.split(',').map(str::to_owned).collect();
+    ReportArgs { report, report_file: None, quiet: false }.settings(&Job::default()).map(drop)
+}
+
 fn add(kinds: Kinds, word: &&str) -> Result<Kinds, String> {
     match *word {
         "gitlab" => Ok(Kinds { gitlab: true, ..kinds }),
