@@ -2,7 +2,7 @@
 //! end. The last sample, the totals, the delivery, the question for advice and the report come in this order, here and nowhere
 //! else.
 
-use std::{io::Write as _, time::Duration};
+use std::time::Duration;
 
 use plimsoll_proto::v1::{Finish, Hello, Key, Resources};
 use tokio::time::{Instant, timeout_at};
@@ -10,9 +10,12 @@ use tokio::time::{Instant, timeout_at};
 use crate::{
     delivery::{self, Delivery, Report},
     meter::Meter,
+    outlet,
     report::{self, Advice, End, Facts},
     sampler::{Measured, Sampler},
 };
+
+pub(crate) use crate::outlet::say;
 
 /// Which attempt is measured, how, and where that goes.
 #[derive(Debug, Clone)]
@@ -100,7 +103,7 @@ impl<'a> Attempt<'a> {
 
     /// Closes the attempt: reads once more, delivers, reports. `interruption` is awaited meanwhile, and ends the waiting; it returns
     /// the name of a signal.
-    pub(crate) async fn close(self, ended: Ended, interruption: impl AsyncFnMut() -> String) {
+    pub(crate) async fn close(self, ended: Ended, mut interruption: impl AsyncFnMut() -> String) {
         let Self { settings, id, resources, mut delivery, sampler, .. } = self;
         let Ended { name, end, wall, interrupted } = ended;
         let Measured { last, totals, phases, curve, meter } = sampler.finish();
@@ -117,7 +120,7 @@ impl<'a> Attempt<'a> {
         let failed = exit.is_some_and(|exit| exit.code != Some(0)) || totals.oom_kill.unwrap_or(0) > 0;
         let (delivery, advice) = match interrupted {
             Some(signal) => (interruption_report(&signal), Advice::default()),
-            None => deliver(settings, delivery, finish, (&id, failed), interruption).await,
+            None => deliver(settings, delivery, finish, (&id, failed), &mut interruption).await,
         };
         let measures_only = settings.delivery.server.is_none();
         let facts = Facts {
@@ -133,7 +136,7 @@ impl<'a> Attempt<'a> {
             measures_only,
             advice,
         };
-        publish(&facts, &settings.report);
+        publish(&facts, settings, interruption).await;
     }
 }
 
@@ -143,9 +146,10 @@ async fn deliver(
     delivery: Delivery,
     finish: Finish,
     (id, failed): (&str, bool),
-    mut interruption: impl AsyncFnMut() -> String,
+    interruption: &mut impl AsyncFnMut() -> String,
 ) -> (Report, Advice) {
-    let deadline = Instant::now() + settings.patience;
+    let now = Instant::now();
+    let deadline = now.checked_add(settings.patience).unwrap_or(now);
     let report = tokio::select! {
         report = delivery.finish_with(finish, settings.patience) => report,
         signal = interruption() => interruption_report(&signal),
@@ -169,22 +173,18 @@ fn interruption_report(signal: &str) -> Report {
     Report { problem: Some(format!("interrupted by {signal}")), ..Report::default() }
 }
 
-/// Says it all. What cannot be written is a line in the log and no more.
-fn publish(facts: &Facts, settings: &report::Settings) {
-    if let Some(path) = &settings.file
+/// Says it all. What cannot be written is a line in the log and no more; a reader who does not read is waited for no longer than the
+/// server, and not at all once somebody has interrupted.
+async fn publish(facts: &Facts, settings: &Settings, mut interruption: impl AsyncFnMut() -> String) {
+    let report = &settings.report;
+    if let Some(path) = &report.file
         && let Err(error) = report::write_file(facts, path)
     {
         say(&format!("plimsoll: cannot write the report to {}: {error}", path.display()));
     }
-    if let Some(text) = report::render(facts, settings) {
-        say(&text);
-    }
-}
-
-/// Writes a line to stderr, in one piece. Nobody may be there to read it, which is no reason to fail.
-pub(crate) fn say(line: &str) {
-    if let Err(error) = std::io::stderr().write_all(format!("{line}\n").as_bytes()) {
-        tracing::debug!(%error, "nobody reads stderr");
+    if let Some(text) = report::render(facts, report) {
+        let patience = settings.patience.max(outlet::LINE_PATIENCE);
+        outlet::say_last(&text, patience, interruption()).await;
     }
 }
 

@@ -10,6 +10,7 @@
 //! | [`output`] | passes the command's output through, and reads phases out of it |
 //! | [`report`] | what is said at the end: a line, a page for the job's log, a file |
 //! | [`meter`], [`cgroup`], [`proctree`], [`kernel`] | reads what a build uses |
+//! | [`outlet`] | writes to standard error without being held up by its reader |
 //! | [`sampler`] | when to read, and counters that never go back |
 //! | [`delivery`] | spool and uplink: keeps samples until the server has them on disk |
 //! | [`ask`] | predictions, verdicts and statistics, for people and for jobs |
@@ -24,6 +25,7 @@ pub mod delivery;
 pub mod kernel;
 pub mod key;
 pub mod meter;
+pub mod outlet;
 pub mod output;
 pub mod proctree;
 pub mod quantity;

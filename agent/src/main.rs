@@ -7,8 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::Parser as _;
-use plimsoll_agent::cli::Cli;
+use plimsoll_agent::{cli::Cli, outlet::Log};
 use tokio::runtime;
 use tracing_subscriber::{
     filter::{LevelFilter, Targets},
@@ -18,14 +17,19 @@ use tracing_subscriber::{
 };
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
     let (filter, problem) = filter();
-    tracing_subscriber::registry().with(filter).with(fmt::layer().with_writer(io::stderr)).init();
+    tracing_subscriber::registry().with(filter).with(fmt::layer().with_writer(|| Log)).init();
     if let Some(problem) = problem {
         tracing::warn!("{problem}");
     }
+    let cli = Cli::from_process();
     match runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => ExitCode::from(runtime.block_on(cli.execute())),
+        Ok(runtime) => {
+            let status = runtime.block_on(cli.execute());
+            // a resolver that hangs must not hold the end of the job
+            runtime.shutdown_background();
+            ExitCode::from(status)
+        }
         Err(error) => {
             // nobody is left to tell if standard error is closed
             drop(writeln!(io::stderr(), "plimsoll: cannot start: {error}"));

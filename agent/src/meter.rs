@@ -6,8 +6,11 @@ use plimsoll_proto::v1::Source;
 use crate::{
     cgroup::{self, Groups, Limits, MIN_LIMIT_BYTES, OwnGroup, Reader, Version},
     kernel::{Error, Kernel},
-    proctree::Tree,
+    proctree::{self, Tree},
 };
+
+/// What others may hold in the group that the agent shares with the build: the shells of a job's script and a `tee` do not matter.
+const OTHERS_BYTES: u64 = 16 << 20;
 
 /// What is measured at one moment. Counters are as the source counts them, which is not always since the start of the build.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -160,6 +163,14 @@ impl Meter {
     /// The agent's group measures the build if it is not the whole machine.
     fn use_shared(&mut self, groups: &Groups) {
         if groups.memory.is_root() {
+            return;
+        }
+        let others = proctree::resident_of_others(&self.kernel, &groups.memory.dir.join("cgroup.procs"));
+        if others.is_none_or(|bytes| bytes > OTHERS_BYTES) {
+            tracing::debug!(
+                bytes = others,
+                "others are in the agent's cgroup, so the process tree is measured"
+            );
             return;
         }
         match open_way(&self.kernel, groups, &self.limits) {

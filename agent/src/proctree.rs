@@ -6,7 +6,10 @@
 //! tell, but walks all pages of a process.) Kernel memory is not seen, and nobody sees an OOM kill. Descendants are found by their parent's id. One whose parent has ended would go to init
 //! and be lost; the agent therefore declares itself the reaper of its descendants.
 
-use std::{collections::HashMap, path::PathBuf};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
 
 use procfs::{
     ProcResult,
@@ -14,7 +17,7 @@ use procfs::{
 };
 
 use crate::{
-    kernel::{Error, Kernel},
+    kernel::{self, Error, Kernel},
     meter::Reading,
 };
 
@@ -39,6 +42,24 @@ struct Resident {
     shared: u64,
     /// Can be read from a file again.
     file: u64,
+}
+
+/// Anonymous and shared bytes of the processes in the list `procs` (`cgroup.procs`), without this one. `None` if one of them
+/// cannot be seen from here; one that has ended holds nothing.
+pub fn resident_of_others(kernel: &Kernel, procs: &Path) -> Option<u64> {
+    let list = kernel::read(procs).ok()?.unwrap_or_default();
+    let own = std::process::id();
+    let others = list.lines().filter_map(|pid| pid.trim().parse::<u32>().ok()).filter(|&pid| pid != own);
+    others.map(|pid| resident_of(kernel, pid)).try_fold(0, |sum: u64, bytes| Some(sum.saturating_add(bytes?)))
+}
+
+fn resident_of(kernel: &Kernel, pid: u32) -> Option<u64> {
+    // a process of another pid namespace is listed as 0
+    let status = kernel::read(&kernel.path(format!("/proc/{pid}/status"))).ok().filter(|_| pid != 0)?;
+    let kib = |line: &str| line.split_whitespace().nth(1)?.parse::<u64>().ok();
+    let status = status.unwrap_or_default();
+    let sizes = status.lines().filter(|line| line.starts_with("RssAnon:") || line.starts_with("RssShmem:"));
+    Some(sizes.filter_map(kib).sum::<u64>().saturating_mul(1024))
 }
 
 impl Tree {

@@ -48,8 +48,8 @@ pub(super) struct DeliveryArgs {
     /// Bytes that this directory may hold.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = quantity::bytes)]
     spool_max: u64,
-    /// How long to wait for the server at the end.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    /// How long to wait at the end for the server, and for a reader of the report; at most 1h.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = patience)]
     patience: Duration,
 }
 
@@ -110,4 +110,9 @@ fn interval(text: &str) -> Result<Duration, String> {
     let interval = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     let range = Duration::from_millis(10)..=Duration::from_hours(1);
     if range.contains(&interval) { Ok(interval) } else { Err("expected 10ms to 1h".to_owned()) }
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    let patience = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if patience <= Duration::from_hours(1) { Ok(patience) } else { Err("expected 0s to 1h".to_owned()) }
 }

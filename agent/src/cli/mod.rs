@@ -9,14 +9,16 @@ mod delivery_args;
 mod log;
 mod output;
 mod run;
+mod variables;
 
 use std::{
-    ffi::OsString,
+    env,
+    ffi::{OsStr, OsString},
     io::{self, Write as _},
     path::Path,
 };
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
     ask::{Answer, Client, Failure},
@@ -90,6 +92,24 @@ impl TrustArgs {
 }
 
 impl Cli {
+    /// Reads the command line of this process, and the variables that stand for options. Ends the process on wrong usage.
+    pub fn from_process() -> Self {
+        #[expect(clippy::disallowed_methods, reason = "clap reads the same variables")]
+        let lookup = |name: &OsStr| env::var_os(name);
+        let read = |lookup: &dyn Fn(&OsStr) -> Option<OsString>| {
+            let warn = |problem| tracing::warn!("{problem}");
+            variables::without_unusable(Self::command(), lookup, warn).get_matches()
+        };
+        let mut matches = read(&lookup);
+        if variables::pattern_overrules(&matches) {
+            let hidden = |name: &OsStr| {
+                if name == "PLIMSOLL_PHASES" { Some(OsString::new()) } else { lookup(name) }
+            };
+            matches = read(&hidden);
+        }
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
     /// Does what the line says, and returns the exit status.
     pub async fn execute(self) -> u8 {
         let job = Job::from_process();
@@ -132,8 +152,6 @@ fn complain(problem: &str, status: u8) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

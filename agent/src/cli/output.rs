@@ -14,7 +14,8 @@ use crate::{
 #[derive(Debug, Args)]
 pub(super) struct PhaseArgs {
     /// Where phases of the build come from: `auto`, `off`, or a list of `gitlab` and `spack`. `auto` reads the output for both in
-    /// a CI job (`CI` is set) or if there is a pattern, and leaves it alone otherwise.
+    /// a CI job (`CI` is set) or if there is a pattern, and leaves it alone otherwise. A terminal is left alone by `auto` without a
+    /// pattern; anything else replaces it by another one.
     #[arg(
         long,
         value_name = "WHICH",
@@ -43,11 +44,26 @@ impl PhaseArgs {
             ["off"] => Err("--phases off and --phase-pattern exclude each other".to_owned()),
             [] | ["auto"] => {
                 let wanted = job.ci || !patterns.is_empty();
-                Ok(wanted.then_some(Kinds { gitlab: true, spack: true, patterns }))
+                let terminals = !patterns.is_empty();
+                Ok(wanted.then_some(Kinds { gitlab: true, spack: true, patterns, terminals }))
             }
-            kinds => kinds.iter().try_fold(Kinds { patterns, ..Kinds::default() }, add).map(Some),
+            kinds => {
+                kinds.iter().try_fold(Kinds { patterns, terminals: true, ..Kinds::default() }, add).map(Some)
+            }
         }
     }
+}
+
+/// Whether `--phases` would take these words.
+pub(super) fn check_phases(words: &str) -> Result<(), String> {
+    let phases = words.split(',').map(str::to_owned).collect();
+    PhaseArgs { phases, patterns: Vec::new() }.marks(&Job::default()).map(drop)
+}
+
+/// Whether `--report` would take these words.
+pub(super) fn check_report(words: &str) -> Result<(), String> {
+    let report = words.split(',').map(str::to_owned).collect();
+    ReportArgs { report, report_file: None, quiet: false }.settings(&Job::default()).map(drop)
 }
 
 fn add(kinds: Kinds, word: &&str) -> Result<Kinds, String> {

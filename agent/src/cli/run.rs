@@ -125,6 +125,8 @@ mod tests {
             (vec!["--"], "required"),
             (vec!["--attempt", "a b", "--", "x"], "expected 1 to 128"),
             (vec!["--interval", "0s", "--", "x"], "expected 10ms to 1h"),
+            (vec!["--patience", "2h", "--", "x"], "expected 0s to 1h"),
+            (vec!["--patience", "999999999y", "--", "x"], "expected 0s to 1h"),
             (vec!["--limit-memory", "lots", "--", "x"], "is not a size"),
             (vec!["--number", "0", "--", "x"], "0 is not in"),
             (vec!["--key", "pkg=x", "--", "x"], "names are: project"),

@@ -151,7 +151,8 @@ impl Delivery {
 impl Sending {
     async fn finish(self, finish: Finish, patience: Duration) -> Report {
         let Self { shared, no_spool, mut uplink, orphans } = self;
-        let deadline = Instant::now() + patience;
+        let now = Instant::now();
+        let deadline = now.checked_add(patience).unwrap_or(now);
         shared.with(|backlog| backlog.close(finish));
         shared.ended.cancel();
         shared.wake.notify_one();

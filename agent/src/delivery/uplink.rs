@@ -66,6 +66,12 @@ pub(super) async fn deliver(route: &Route, shared: &Shared, patience: Patience) 
             (Kind::Unreachable, Patience::Own) if last_try && shared.welcomed.borrow().is_none() => {
                 return Ending::GaveUp(text);
             }
+            // the other run has no reason to end soon
+            (Kind::Held, Patience::Own) if last_try => {
+                return Ending::GaveUp(format!(
+                    "this attempt's id is taken by another run, give --attempt; {text}"
+                ));
+            }
             (Kind::Denied, Patience::Orphan { .. }) => return Ending::GaveUp(text),
             (Kind::Denied, Patience::Own) if last_try => return Ending::GaveUp(text),
             _ => shared.set_problem(Some(text)),

@@ -16,6 +16,21 @@ fn a_group_that_cannot_be_split_is_shared_and_the_wanted_limit_is_not_claimed() 
 }
 
 #[test]
+fn what_others_hold_in_a_shared_group_is_not_taken_for_the_build() {
+    let fake = FakeKernel::v2("/build");
+    let source = |procs: &str, kib: u64| {
+        fake.write("/sys/fs/cgroup/build/cgroup.procs", procs);
+        fake.write("/proc/77/status", &format!("Name:\tx\nRssAnon:\t{kib} kB\nRssShmem:\t1 kB\n"));
+        Meter::prepare(&fake.kernel(), "01", None).source()
+    };
+    let own = std::process::id();
+    assert_eq!(source(&format!("{own}\n"), 0), Source::CgroupV2);
+    assert_eq!(source(&format!("{own}\n77\n"), 2_000), Source::CgroupV2);
+    assert_eq!(source(&format!("{own}\n77\n"), 20_000), Source::ProcessTree);
+    assert_eq!(source("0\n", 0), Source::ProcessTree, "nobody knows what a hidden process holds");
+}
+
+#[test]
 fn v1_without_a_group_of_its_own_is_shared_as_well() {
     let fake = FakeKernel::hybrid("/build", "/build");
     let mut meter = Meter::prepare(&fake.kernel(), "01", None);

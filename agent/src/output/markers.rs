@@ -76,6 +76,8 @@ pub struct Kinds {
     pub spack: bool,
     /// Patterns of the user, at most [`PATTERNS`].
     pub patterns: Vec<Pattern>,
+    /// Terminals are read too, and replaced by others for that.
+    pub terminals: bool,
 }
 
 /// Looks through one stream.
@@ -148,7 +150,6 @@ impl Scanner {
 /// One line: where it begins, its text, and the byte that ends it.
 struct Line<'a> {
     start: usize,
-    next: usize,
     text: &'a [u8],
     end: u8,
 }
@@ -160,7 +161,7 @@ fn line_at(lines: &[u8], at: usize) -> Line<'_> {
     let stop = memchr2(b'\r', b'\n', after).map_or(lines.len(), |end| at.saturating_add(end));
     let text = lines.get(start..stop).unwrap_or_default();
     let text = text.get(..LINE_BYTES).unwrap_or(text);
-    Line { start, next: stop.saturating_add(1), text, end: lines.get(stop).copied().unwrap_or(b'\n') }
+    Line { start, text, end: lines.get(stop).copied().unwrap_or(b'\n') }
 }
 
 fn hits<'a>(
@@ -174,17 +175,19 @@ fn hits<'a>(
     })
 }
 
-/// The regular expression runs over many lines at once, and then over each line that it found alone: a match must not reach
-/// from one line into the next.
+/// Looks at each line alone: a pattern that can match the end of a line would otherwise be tried from each of them to the end of all.
 fn matches(pattern: &Pattern, lines: &[u8], found: &mut Vec<(usize, Mark)>) {
-    let mut from = 0;
-    while let Some(hit) = lines.get(from..).and_then(|rest| pattern.regex.find(rest)) {
-        let line = line_at(lines, from.saturating_add(hit.start()));
-        let captures = pattern.regex.captures(line.text);
-        if let Some(name) = captures.and_then(|captures| name(captures.get(pattern.group)?.as_bytes())) {
-            found.push((line.start, Mark::Phase(name)));
+    let mut start = 0;
+    while let Some(rest) = lines.get(start..).filter(|rest| !rest.is_empty()) {
+        let stop = memchr2(b'\r', b'\n', rest).unwrap_or(rest.len());
+        let text = rest.get(..stop.min(LINE_BYTES)).unwrap_or_default();
+        if pattern.regex.is_match(text)
+            && let Some(captures) = pattern.regex.captures(text)
+            && let Some(name) = captures.get(pattern.group).and_then(|group| name(group.as_bytes()))
+        {
+            found.push((start, Mark::Phase(name)));
         }
-        from = line.next;
+        start = start.saturating_add(stop).saturating_add(1);
     }
 }
 

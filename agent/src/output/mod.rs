@@ -1,8 +1,8 @@
 //! The build's output, on its way through the agent.
 //!
 //! Where phases are wanted, the build writes to the agent instead of to the job's log, and the agent writes on what comes
-//! ([`pump`]) and reads phases out of it ([`markers`], [`tracker`], [`board`]). A terminal is replaced by a terminal
-//! ([`terminal`]), everything else by a pipe. Two streams that are one (`2>&1`) stay one, so that their lines stay in order.
+//! ([`pump`]) and reads phases out of it ([`markers`], [`tracker`], [`board`]). Where somebody asks
+//! for phases on a terminal, it is replaced by a terminal ([`terminal`]), and left alone otherwise; everything else is replaced by a pipe. Two streams that are one (`2>&1`) stay one, so that their lines stay in order.
 //! Where this cannot be set up, the build gets the streams as they are, and has no phases.
 
 mod board;
@@ -24,6 +24,7 @@ use nix::{
     fcntl::OFlag,
     spawn::PosixSpawnFileActions,
     sys::{signal::Signal, stat::Mode},
+    unistd::Pid,
 };
 use rustix::{
     fs::fstat,
@@ -33,12 +34,14 @@ use rustix::{
 };
 use tokio::{sync::oneshot, time::timeout};
 
+use crate::outlet::say;
+
 pub(crate) use board::Change;
 pub use markers::{Kinds, PATTERNS, Pattern};
 
 use board::Board;
 use markers::Scanner;
-use pump::{Kind, Pump, Stop, never_wait};
+use pump::{Kind, Lost, Pump, Stop, never_wait};
 use terminal::{Terminal, in_foreground};
 
 /// How long a stream may stay open after the end of the command: a `tee` behind the shell's back (`exec > >(tee log)`) is done in
@@ -49,6 +52,7 @@ const GRACE: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Output {
     board: Arc<Board>,
+    lost: Arc<Lost>,
     stop: Stop,
     /// Tell the ends of what comes from the build.
     streams: Vec<oneshot::Receiver<()>>,
@@ -70,6 +74,7 @@ impl Output {
     fn set_up(kinds: &Kinds) -> io::Result<Self> {
         let mut output = Self {
             board: Arc::new(Board::default()),
+            lost: Arc::default(),
             stop: Stop::new()?,
             streams: Vec::new(),
             pipes: Vec::new(),
@@ -84,19 +89,23 @@ impl Output {
             let numbers = targets.iter().map(AsRawFd::as_raw_fd).collect();
             if !isatty(sink) {
                 output.add_pipe(sink, numbers, kinds)?;
-            } else if output.terminal.is_none() && in_foreground(sink) {
+            } else if kinds.terminals && output.terminal.is_none() && in_foreground(sink) {
                 output.add_terminal(sink, numbers, kinds)?;
             }
-            // a second terminal, or one that belongs to others now, is inherited
+            // a terminal that nobody asked to read, a second one, or one that belongs to others now, is inherited
         }
         Ok(output)
+    }
+
+    fn pump<S>(&self, source: S, sink: BorrowedFd<'static>, kind: Kind) -> Pump<S, BorrowedFd<'static>> {
+        Pump { source, sink, stop: self.stop.clone(), lost: Arc::clone(&self.lost), kind }
     }
 
     fn add_pipe(&mut self, sink: BorrowedFd<'static>, targets: Vec<RawFd>, kinds: &Kinds) -> io::Result<()> {
         let (source, end) = pipe_with(PipeFlags::CLOEXEC)?;
         never_wait(&source)?;
         let kind = Kind::Pipe(Scanner::new(kinds.clone()), Arc::clone(&self.board));
-        self.streams.push(Pump { source, sink, stop: self.stop.clone(), kind }.start()?);
+        self.streams.push(self.pump(source, sink, kind).start()?);
         self.pipes.push((end, targets));
         Ok(())
     }
@@ -110,7 +119,7 @@ impl Output {
         let terminal = Terminal::like(sink)?;
         let source = Arc::clone(&terminal.master);
         let kind = Kind::Terminal(Scanner::new(kinds.clone()), Arc::clone(&self.board));
-        self.streams.push(Pump { source, sink, stop: self.stop.clone(), kind }.start()?);
+        self.streams.push(self.pump(source, sink, kind).start()?);
         self.on_terminal = targets;
         if terminal.typed {
             self.on_terminal.push(stdin().as_raw_fd());
@@ -178,11 +187,9 @@ impl Output {
         }
     }
 
-    /// Does what a key on the build's terminal does.
-    pub(crate) fn key(&self, signal: Signal) {
-        if let Some(terminal) = &self.terminal {
-            terminal.signal(signal);
-        }
+    /// Does what a key on the build's terminal does. Returns whether the process `build` leads those in its foreground.
+    pub(crate) fn key(&self, signal: Signal, build: Pid) -> bool {
+        self.terminal.as_ref().is_some_and(|terminal| terminal.signal(signal, build))
     }
 
     /// Writes on what the command left, after its end. What still holds a stream after [`GRACE`] loses its reader: a daemon that
@@ -202,6 +209,9 @@ impl Output {
         if let Some(terminal) = &mut self.terminal {
             terminal.give_back();
         }
+        if let Some(lost) = self.lost.in_words() {
+            say(&format!("plimsoll: {lost}"));
+        }
         let skipped = self.board.skipped();
         if skipped > 0 {
             tracing::info!(skipped, "phases came faster than they could be measured");
@@ -219,7 +229,8 @@ async fn ends(streams: &mut Vec<oneshot::Receiver<()>>) {
 /// What is typed goes to the build.
 fn type_into(terminal: &Terminal, stop: &Stop) -> io::Result<()> {
     let sink = Arc::clone(&terminal.master);
-    Pump { source: stdin(), sink, stop: stop.clone(), kind: Kind::Typed }.start().map(drop)
+    let lost = Arc::default();
+    Pump { source: stdin(), sink, stop: stop.clone(), lost, kind: Kind::Typed }.start().map(drop)
 }
 
 /// Whether two descriptors are the same file, pipe, socket or terminal.

@@ -7,17 +7,22 @@
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::Arc,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
 };
 
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, eventfd, poll},
     fs::{OFlags, fcntl_getfl, fcntl_setfl},
+    termios::isatty,
 };
 use tokio::sync::oneshot;
 
 use super::{board::Board, markers::Scanner};
+use crate::outlet::Unwritten;
 
 /// What a pipe holds.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -60,7 +65,28 @@ pub(super) struct Pump<S, K> {
     pub(super) source: S,
     pub(super) sink: K,
     pub(super) stop: Stop,
+    pub(super) lost: Arc<Lost>,
     pub(super) kind: Kind,
+}
+
+/// What a reader that is still there did not take, on a full disk for example. The build goes on without it.
+#[derive(Debug, Default)]
+pub(super) struct Lost {
+    bytes: AtomicU64,
+    first: OnceLock<String>,
+}
+
+impl Lost {
+    fn add(&self, bytes: usize, error: &io::Error) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.first.get_or_init(|| error.to_string());
+    }
+
+    /// What was lost and why; `None` if nothing was.
+    pub(super) fn in_words(&self) -> Option<String> {
+        let (bytes, why) = (self.bytes.load(Ordering::Relaxed), self.first.get()?);
+        Some(format!("{bytes} bytes of the build's output could not be written: {why}"))
+    }
 }
 
 /// What there is to do.
@@ -114,7 +140,12 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
                 Err(error) => return Err(error),
             };
             let bytes = buffer.get(..read).unwrap_or_default();
-            sink_gone = sink_gone || write_all(self.sink.as_fd(), bytes).is_err();
+            if !sink_gone && let Err(Unwritten { written, error }) = write_all(self.sink.as_fd(), bytes) {
+                sink_gone = is_gone(&error, self.sink.as_fd());
+                if !sink_gone {
+                    self.lost.add(bytes.len().saturating_sub(written), &error);
+                }
+            }
             self.look_at(bytes);
             left = left.map(|left: usize| left.saturating_sub(read));
         }
@@ -171,15 +202,28 @@ fn read_now(source: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-fn write_all(sink: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match retry(|| rustix::io::write(sink, bytes)) {
-            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+/// Whether an error means that nobody will ever read again. Any other may pass.
+fn is_gone(error: &io::Error, sink: BorrowedFd<'_>) -> bool {
+    match rustix::io::Errno::from_io_error(error) {
+        Some(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => true,
+        Some(rustix::io::Errno::IO) => isatty(sink),
+        _other => false,
+    }
+}
+
+fn write_all(sink: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Unwritten> {
+    let mut written = 0;
+    while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
+        let result = match retry(|| rustix::io::write(sink, rest)) {
             // whoever started the agent may have set its streams so
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                retry(|| poll(&mut [PollFd::new(&sink, PollFlags::OUT)], None))?;
+                retry(|| poll(&mut [PollFd::new(&sink, PollFlags::OUT)], None)).map(|_ready| 0)
             }
-            Err(error) => return Err(error),
+            result => result,
+        };
+        match result {
+            Ok(more) => written = written.saturating_add(more),
+            Err(error) => return Err(Unwritten { written, error }),
         }
     }
     Ok(())
@@ -191,5 +235,35 @@ fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
             Err(rustix::io::Errno::INTR) => {}
             result => return Ok(result?),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_reader_that_is_gone_for_good_closes_the_stream() {
+        let (_reader, pipe) = io::pipe().unwrap();
+        let gone = |error: rustix::io::Errno| is_gone(&error.into(), pipe.as_fd());
+        assert!(gone(rustix::io::Errno::PIPE) && gone(rustix::io::Errno::CONNRESET));
+        assert!(!gone(rustix::io::Errno::NOSPC) && !gone(rustix::io::Errno::IO));
+    }
+
+    #[test]
+    fn what_a_full_disk_does_not_take_is_counted_and_the_build_goes_on() {
+        let (source, mut build) = io::pipe().unwrap();
+        // a descriptor that refuses every write without being gone
+        let sink = std::fs::File::open("/proc/self/status").unwrap();
+        let lost = Arc::<Lost>::default();
+        let kind = Kind::Pipe(Scanner::new(super::super::Kinds::default()), Arc::default());
+        let pump = Pump { source, sink, stop: Stop::new().unwrap(), lost: Arc::clone(&lost), kind };
+        let end = pump.start().unwrap();
+        for _line in 0..3 {
+            io::Write::write_all(&mut build, b"hello\n").unwrap();
+        }
+        drop(build);
+        assert!(end.blocking_recv().is_err(), "nothing is sent, only the end counts");
+        assert!(lost.in_words().unwrap().starts_with("18 bytes of the build's output"), "{lost:?}");
     }
 }

@@ -108,14 +108,17 @@ impl Terminal {
         }
     }
 
-    /// Sends a signal to those in the foreground of the build's terminal, as its keys do.
-    pub(super) fn signal(&self, signal: Signal) {
-        let sent = tcgetpgrp(&*self.master)
-            .map_err(io::Error::from)
-            .and_then(|group| Ok(killpg(Pid::from_raw(group.as_raw_nonzero().get()), signal)?));
-        if let Err(error) = sent {
-            tracing::debug!(%error, %signal, "cannot pass a signal on to the build's terminal");
-        }
+    /// Sends a signal to those in the foreground of the build's terminal, as its keys do. Returns whether `build` leads them.
+    pub(super) fn signal(&self, signal: Signal, build: Pid) -> bool {
+        let sent = tcgetpgrp(&*self.master).map_err(io::Error::from).and_then(|group| {
+            let group = Pid::from_raw(group.as_raw_nonzero().get());
+            killpg(group, signal)?;
+            Ok(group)
+        });
+        sent.inspect_err(
+            |error| tracing::debug!(%error, %signal, "cannot pass a signal on to the build's terminal"),
+        )
+        .is_ok_and(|group| group == build)
     }
 }
 

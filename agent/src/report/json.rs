@@ -3,25 +3,75 @@
 use std::{
     fs::{self, File},
     io::{self, Write as _},
-    path::Path,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    time::Duration,
 };
 
+use nix::fcntl::OFlag;
 use plimsoll_proto::v1::{OomOrigin, Phase};
+use rustix::{
+    fs::fstat,
+    stdio::{stderr, stdout},
+};
 use serde_json::{Value, json};
 
 use super::{End, Facts, advice};
-use crate::ask::json::{render_prediction, render_verdict};
+use crate::{
+    ask::json::{render_prediction, render_verdict},
+    outlet,
+};
 
-/// Writes the file in one step: whoever reads it finds the old one, or the whole new one.
+/// Links that are followed, as many as the kernel does (`path_resolution(7)`).
+const LINKS: usize = 40;
+/// Time that a pipe or a terminal as target gets to take the report.
+const TARGET_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Writes the report. A file is written in one step: whoever reads it finds the old one, or the whole new one. What is there and is
+/// no file (a pipe, a device), and a file that this process writes to already (`/dev/stderr`), is written into and stays what it is.
 ///
 /// # Errors
-/// The folder cannot be written to.
+/// The folder cannot be written to, nobody reads the pipe, or the target is a folder.
 pub(crate) fn write(facts: &Facts, path: &Path) -> io::Result<()> {
+    let text = format!("{:#}\n", value(facts));
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(found) if !found.is_file() || is_stream_of_ours(&found) => {
+            let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+            let target = File::options().append(true).custom_flags(flags.bits()).open(path)?;
+            outlet::write_within(&target, text.as_bytes(), TARGET_PATIENCE)
+                .map_err(|unwritten| unwritten.error)
+        }
+        _ => replace(&behind_links(path)?, &text),
+    }
+}
+
+/// Renaming over the job's log would take it away from everybody else who writes to it.
+fn is_stream_of_ours(found: &fs::Metadata) -> bool {
+    [stdout(), stderr()]
+        .into_iter()
+        .filter_map(|stream| fstat(stream).ok())
+        .any(|stream| (stream.st_dev, stream.st_ino) == (found.dev(), found.ino()))
+}
+
+/// What a link stands for, even if that is not there yet. A link is what somebody made on purpose, so it stays.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _link in 0..LINKS {
+        match fs::read_link(&path) {
+            Ok(next) => path = path.parent().unwrap_or(Path::new("")).join(next),
+            Err(_no_link) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many links"))
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(format!(".{}.draft", std::process::id()));
     let draft = path.with_file_name(name);
     let made = File::create_new(&draft).and_then(|mut file| {
-        writeln!(file, "{:#}", value(facts))?;
+        file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&draft, path)
     });
@@ -115,5 +165,38 @@ mod tests {
         fs::create_dir(dir.path().join("folder")).unwrap();
         assert!(write(&facts, &dir.path().join("folder")).is_err());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_into_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fifo, link) = (dir.path().join("fifo"), dir.path().join("link"));
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::os::unix::fs::symlink("fifo", &link).unwrap();
+        assert!(write(&Facts::default(), &link).is_err(), "nobody reads it");
+        let flags = OFlag::O_NONBLOCK.bits();
+        let mut reader = File::options().read(true).custom_flags(flags).open(&fifo).unwrap();
+        for target in [&fifo, &link] {
+            write(&Facts { attempt: "job-7".to_owned(), ..Facts::default() }, target).unwrap();
+            let mut bytes = [0; 4096];
+            let read = io::Read::read(&mut reader, &mut bytes).unwrap();
+            let read: Value = serde_json::from_slice(&bytes[..read]).unwrap();
+            assert_eq!(read["attempt"], "job-7");
+        }
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(!fs::metadata(&fifo).unwrap().is_file());
+    }
+
+    #[test]
+    fn a_link_to_a_file_stays_and_the_file_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("there")).unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("there/report.json", &link).unwrap();
+        for _absent_then_present in 0..2 {
+            write(&Facts::default(), &link).unwrap();
+            assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+            assert!(fs::read_to_string(dir.path().join("there/report.json")).unwrap().contains("totals"));
+        }
     }
 }

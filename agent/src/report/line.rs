@@ -2,12 +2,15 @@
 
 use std::{ffi::OsString, fmt, path::Path};
 
-use plimsoll_proto::v1::Key;
+use plimsoll_proto::v1::{Key, OomOrigin};
 
 use super::{
     End, Facts,
-    words::{Bytes, Processes, percent},
+    words::{self, Bytes, Processes, percent},
 };
+
+/// The n-th part of a limit: a need that is closer to it has met it.
+const NEAR: u64 = 8;
 
 /// All that matters, in one line.
 #[derive(Debug)]
@@ -54,18 +57,26 @@ impl fmt::Display for Head<'_> {
 }
 
 impl Head<'_> {
+    /// At which limit. One that the build set for a part of itself is lower than its own, and was met with less.
+    fn killed_where(&self) -> String {
+        let totals = &self.0.totals;
+        let near = |limit: &u64| totals.need_peak_bytes.is_none_or(|need| need >= limit - limit / NEAR);
+        match (totals.oom_origin(), self.0.resources.memory_limit_bytes) {
+            (OomOrigin::OwnLimit, Some(limit)) if near(&limit) => format!("at the limit of {}", Bytes(limit)),
+            (origin, _limit) => words::origin(origin).to_owned(),
+        }
+    }
+
     fn write_memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limit = self.0.resources.memory_limit_bytes;
         let kills = self.0.totals.oom_kill.unwrap_or(0);
+        let starved = self.0.totals.starved_ms.unwrap_or(0) > 0;
         if kills > 0 {
-            write!(f, "; the kernel killed {}", Processes(kills))?;
-            match limit {
-                Some(limit) => write!(f, " at the limit of {}", Bytes(limit))?,
-                None => write!(f, " for memory")?,
-            }
+            write!(f, "; the kernel killed {} {}", Processes(kills), self.killed_where())?;
         }
         let Some(need) = self.0.totals.need_peak_bytes else { return write!(f, "; memory was not measured") };
-        write!(f, "; need {}", Bytes(need))?;
+        let more = if kills > 0 || starved { "needed more than" } else { "need" };
+        write!(f, "; {more} {}", Bytes(need))?;
         if let Some(asked) = self.0.resources.memory_request_bytes.filter(|&asked| asked > 0) {
             write!(f, " of {} asked ({} %)", Bytes(asked), percent(need, asked))?;
         } else if let Some(limit) = limit.filter(|&limit| limit > 0) {
@@ -144,15 +155,34 @@ mod tests {
 
     #[test]
     fn a_killed_build_says_who_killed_it_and_where_the_samples_wait() {
-        let totals = Totals { oom_kill: Some(1), need_peak_bytes: Some(255 << 20), ..Totals::default() };
+        let mut totals = Totals { oom_kill: Some(1), need_peak_bytes: Some(255 << 20), ..Totals::default() };
+        totals.set_oom_origin(OomOrigin::OwnLimit);
         let resources = Resources { memory_limit_bytes: Some(256 << 20), ..Resources::default() };
         let problem = Some("connection refused".to_owned());
         let report = Report { problem, kept: Some("/spool/job-7".into()), lost: 2, ..Report::default() };
         assert_eq!(
             line(&totals, &resources, Exit { code: None, signal: Some(9) }, &report),
             "plimsoll: zlib@1.3 was ended by SIGKILL after 12.3 s; the kernel killed 1 process at the limit of 256 MiB; \
-             need 255 MiB, limit 256 MiB (100 %), CPU 0.0 s (0.0 cores), samples of job-7 kept for the next run in \
+             needed more than 255 MiB, limit 256 MiB (100 %), CPU 0.0 s (0.0 cores), samples of job-7 kept for the next run in \
              /spool/job-7, 2 lost: connection refused"
+        );
+    }
+
+    #[test]
+    fn a_kill_is_blamed_on_the_limit_that_was_met() {
+        let resources = Resources { memory_limit_bytes: Some(256 << 20), ..Resources::default() };
+        let exit = Exit { code: Some(1), signal: None };
+        let killed = |origin, need| {
+            let mut totals = Totals { oom_kill: Some(1), need_peak_bytes: Some(need), ..Totals::default() };
+            totals.set_oom_origin(origin);
+            line(&totals, &resources, exit, &Report::default())
+        };
+        assert!(killed(OomOrigin::OwnLimit, 250 << 20).contains("killed 1 process at the limit of 256 MiB"));
+        assert!(killed(OomOrigin::OwnLimit, 20 << 20).contains("or at one that the build set itself"));
+        assert!(killed(OomOrigin::LimitAbove, 20 << 20).contains("at a limit above the build's own"));
+        assert!(killed(OomOrigin::Host, 20 << 20).contains("because the whole machine had no memory left"));
+        assert!(
+            killed(OomOrigin::Unspecified, 20 << 20).contains("killed 1 process for memory; needed more")
         );
     }
 

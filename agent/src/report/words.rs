@@ -79,7 +79,7 @@ impl fmt::Display for Time {
 /// Whose limit the kernel enforced.
 pub(super) fn origin(origin: OomOrigin) -> &'static str {
     match origin {
-        OomOrigin::OwnLimit => "at the build's own limit",
+        OomOrigin::OwnLimit => "at the build's own limit, or at one that the build set itself",
         OomOrigin::LimitAbove => "at a limit above the build's own, which others may share",
         OomOrigin::Host => "because the whole machine had no memory left",
         OomOrigin::Unspecified => "for memory",

@@ -3,6 +3,9 @@
 //! The command gets everything as the agent got it: streams, environment, folder, process group, session and signal mask. Where
 //! its output is read on the way, it gets other streams, and where one of them is a terminal, a session of its own.
 //! `posix_spawn` does that without any code between fork and exec, and says at once whether the command could be executed.
+//!
+//! One thing is not as the agent got it: SIGPIPE ends a command that does not say otherwise, also where it was ignored when the agent
+//! started. Rust's runtime ignores it before `main`, so that nobody can see any more what it was, and builds of pipes need the default.
 
 use std::{
     ffi::{CString, OsString},
@@ -61,7 +64,6 @@ pub(super) fn start(command: &[OsString], mask: &SigSet, output: Option<&Output>
     }
     attributes.set_flags(flags)?;
     attributes.set_sigmask(mask)?;
-    // Rust ignores SIGPIPE for itself; a build of pipes needs it
     attributes.set_sigdefault(&Signal::SIGPIPE.into())?;
     let mut files = PosixSpawnFileActions::init()?;
     if let Some(output) = output {
@@ -90,6 +92,11 @@ impl Running {
     /// The child `pid`, whose end `ended` will tell.
     pub(super) fn new(pid: Pid, ended: Option<unix::Signal>) -> Self {
         Self { pid, ended, exit: None }
+    }
+
+    /// The command's process id.
+    pub(super) fn pid(&self) -> Pid {
+        self.pid
     }
 
     /// Passes a signal on. The process may have ended, but is not waited for yet: the number is still its own.

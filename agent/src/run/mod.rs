@@ -4,11 +4,11 @@ mod command;
 mod protection;
 mod signals;
 
-use std::ffi::OsString;
+use std::{ffi::OsString, time::Duration};
 
 use nix::sys::signal::Signal;
 use plimsoll_proto::v1::Exit;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use ulid::Ulid;
 
 use self::{
@@ -25,6 +25,9 @@ use crate::{
     report::{self, End},
     sampler::Sampler,
 };
+
+/// How long the output is waited for once a signal has asked the job to end: one signal must be enough.
+const LAST_OUTPUT: Duration = Duration::from_secs(2);
 
 /// What to run, and how to measure it.
 #[derive(Debug, Clone)]
@@ -82,7 +85,8 @@ async fn run_on(kernel: &Kernel, settings: Settings) -> u8 {
     let hello = attempt::hello(&settings.attempt, session, &meter, started_unix_ms);
     let sampler = Sampler::new(meter, before, start, settings.attempt.interval);
     let attempt = Attempt::begin(&settings.attempt, hello, sampler, start);
-    let build = Build { running: Running::new(pid, ended), signals, output, attempt };
+    let running = Running::new(pid, ended);
+    let build = Build { running, signals, output, attempt, told_to_end: false };
     let name = report::name(&settings.attempt.key, &settings.command);
     Box::pin(build.watch(name)).await
 }
@@ -93,6 +97,8 @@ struct Build<'a> {
     signals: Signals,
     output: Option<Output>,
     attempt: Attempt<'a>,
+    /// A signal was passed on that asks the job to end.
+    told_to_end: bool,
 }
 
 impl Build<'_> {
@@ -128,14 +134,20 @@ impl Build<'_> {
         }
     }
 
-    fn pass_on(&mut self, Arrived { signal, sent }: Arrived) {
-        let terminal = self.output.as_ref().filter(|output| output.own_session());
-        match terminal {
+    fn pass_on(&mut self, arrived: Arrived) {
+        let Arrived { signal, .. } = arrived;
+        self.told_to_end |= arrived.asks_to_end();
+        match self.output.as_ref().filter(|output| output.own_session()) {
             Some(output) if signal == Signal::SIGWINCH => output.resized(),
-            // from the kernel, for the terminal that the build does not see
-            Some(output) if !sent => output.key(signal),
-            _ if signal == Signal::SIGWINCH || !sent => {}
-            _ => self.running.signal(signal),
+            // in a session of its own, the build gets neither what the agent's terminal nor what its group gets
+            Some(output) => {
+                let to_build = output.key(signal, self.running.pid());
+                if !to_build && arrived.reaches_only_the_agent() {
+                    self.running.signal(signal);
+                }
+            }
+            None if arrived.reaches_only_the_agent() => self.running.signal(signal),
+            None => {}
         }
     }
 
@@ -143,8 +155,9 @@ impl Build<'_> {
     /// wait for a reader that does not read.
     async fn drain(&mut self) -> Option<Signal> {
         let mut output = self.output.take()?;
+        let patience = if self.told_to_end { LAST_OUTPUT } else { Duration::MAX };
         let interrupted = tokio::select! {
-            () = output.drain() => None,
+            _late = timeout(patience, output.drain()) => None,
             arrived = self.signals.next_but_size() => Some(arrived.signal),
         };
         while let Some(change) = output.take_change() {

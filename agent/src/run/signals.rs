@@ -4,7 +4,10 @@
 //! reaches the build by itself, as a member of the same foreground group, and would arrive twice. The kernel says which is which,
 //! through a signalfd; so the signals are blocked, and the build gets the mask that the agent was started with. What it does not
 //! say is whether a process sent a signal to the agent or to its whole group: a signal to the group reaches the build twice, because
-//! one too many does less harm than one that is lost.
+//! one too many does less harm than one that is lost. For the same reason a hangup is always passed on: the kernel sends it to the
+//! leader of the session, which may be the agent alone.
+//!
+//! SIGXFSZ is blocked without being read: a file of the agent's that grows too long is an error of that write, and the agent goes on.
 
 use std::io;
 
@@ -33,12 +36,25 @@ pub(super) struct Arrived {
     pub(super) sent: bool,
 }
 
+impl Arrived {
+    /// Whether the build has not got it by itself.
+    pub(super) fn reaches_only_the_agent(self) -> bool {
+        self.signal != Signal::SIGWINCH && (self.sent || self.signal == Signal::SIGHUP)
+    }
+
+    /// Whether whoever sent it wants the job to end.
+    pub(super) fn asks_to_end(self) -> bool {
+        matches!(self.signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT)
+    }
+}
+
 impl Signals {
     /// Blocks the signals in this thread, and in those that it starts from now on; others of this process must not exist yet.
     /// If that fails, signals do to the agent what they always do.
     pub(super) fn block() -> Self {
         let mask: SigSet = PASSED_ON.into_iter().chain([Signal::SIGWINCH]).collect();
-        let before = match mask.thread_swap_mask(SigmaskHow::SIG_BLOCK) {
+        let blocked: SigSet = mask.iter().chain([Signal::SIGXFSZ]).collect();
+        let before = match blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK) {
             Ok(before) => before,
             Err(error) => {
                 tracing::warn!(%error, "signals are not passed on to the build");

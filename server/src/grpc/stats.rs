@@ -258,6 +258,7 @@ fn totals(totals: &StatsTotals) -> pb::StatsTotals {
         wall_hours: totals.wall_hours,
         cpu_core_hours: totals.cpu_core_hours,
         memory_used_gib_hours: totals.memory_used_gib_hours,
+        memory_used_of_asked_gib_hours: totals.memory_used_of_asked_gib_hours,
         memory_asked_gib_hours: totals.memory_asked_gib_hours,
         memory_wasted_gib_hours: totals.memory_wasted_gib_hours,
         need_peak_max_bytes: totals.need_peak_max.0,

@@ -16,6 +16,8 @@ pub(crate) struct StatsTotals {
     pub(crate) cpu_core_hours: f64,
     /// Need over time.
     pub(crate) memory_used_gib_hours: f64,
+    /// Need over time, of the attempts that asked for memory.
+    pub(crate) memory_used_of_asked_gib_hours: f64,
     /// Over the attempts that asked for memory.
     pub(crate) memory_asked_gib_hours: f64,
     /// Asked and not used; for an attempt that failed, all that it held.
@@ -47,6 +49,7 @@ impl StatsTotals {
         self.memory_used_gib_hours += used;
         if let Some(asked) = summary.resources.memory_asked() {
             let held = asked.gib_hours(summary.wall);
+            self.memory_used_of_asked_gib_hours += used;
             self.memory_asked_gib_hours += held;
             let wasted = if summary.outcome == Outcome::Succeeded { held - used } else { held };
             self.memory_wasted_gib_hours += wasted.max(0.0);
@@ -67,9 +70,30 @@ impl StatsTotals {
         self.wall_hours += other.wall_hours;
         self.cpu_core_hours += other.cpu_core_hours;
         self.memory_used_gib_hours += other.memory_used_gib_hours;
+        self.memory_used_of_asked_gib_hours += other.memory_used_of_asked_gib_hours;
         self.memory_asked_gib_hours += other.memory_asked_gib_hours;
         self.memory_wasted_gib_hours += other.memory_wasted_gib_hours;
         self.need_peak_max = self.need_peak_max.max(other.need_peak_max);
         self.samples += other.samples;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::test_summary as summary;
+
+    #[test]
+    fn the_use_of_attempts_that_asked_for_nothing_is_not_held_against_what_others_asked() {
+        let mut asking = summary("1", "zlib", "1", 10);
+        asking.resources.memory_request = Some(Bytes(1 << 30));
+        let mut silent = asking.clone();
+        (silent.resources.memory_request, silent.resources.memory_limit) = (None, None);
+        let (mut totals, mut sums) = (StatsTotals::default(), StatsTotals::default());
+        totals.add(&asking);
+        totals.add(&silent);
+        sums.merge(&totals);
+        assert!(sums.memory_used_of_asked_gib_hours > 0.0);
+        assert!((sums.memory_used_gib_hours - 2.0 * sums.memory_used_of_asked_gib_hours).abs() < 1e-12);
     }
 }

@@ -40,6 +40,8 @@ struct TotalsJson {
     cpu_core_hours: f64,
     /// Need over time.
     memory_used_gib_hours: f64,
+    /// Need over time, of the attempts that asked; 0 from a server that does not tell.
+    memory_used_of_asked_gib_hours: f64,
     /// Asked over time, of the attempts that asked.
     memory_asked_gib_hours: f64,
     /// Asked and not used, and everything that failed attempts held.
@@ -78,6 +80,7 @@ impl From<StatsTotals> for TotalsJson {
             wall_hours: totals.wall_hours,
             cpu_core_hours: totals.cpu_core_hours,
             memory_used_gib_hours: totals.memory_used_gib_hours,
+            memory_used_of_asked_gib_hours: totals.memory_used_of_asked_gib_hours,
             memory_asked_gib_hours: totals.memory_asked_gib_hours,
             memory_wasted_gib_hours: totals.memory_wasted_gib_hours,
             need_peak_max_bytes: totals.need_peak_max_bytes,

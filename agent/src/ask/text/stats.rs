@@ -33,17 +33,18 @@ pub(in crate::ask) fn render_stats(stats: &GetStatsResponse) -> String {
 }
 
 fn totals(sums: &StatsTotals) -> String {
-    let used = numbers::share(sums.memory_used_gib_hours, sums.memory_asked_gib_hours);
+    let used = numbers::share(sums.memory_used_of_asked_gib_hours, sums.memory_asked_gib_hours);
     let StatsTotals { attempts, succeeded, failed, lost, oom, starved, retries, .. } = sums;
     format!(
         "attempts  {attempts}: {succeeded} succeeded, {failed} failed ({oom} oom, {starved} starved), {lost} lost; \
          {retries} were retries\n\
          time      {:.2} h of building, {:.2} core hours\n\
-         memory    {:.2} GiB h used of {:.2} asked ({used}), {:.2} wasted; highest need {}\n",
+         memory    {:.2} GiB h used; of {:.2} asked, {:.2} ({used}) used and {:.2} wasted; highest need {}\n",
         sums.wall_hours,
         sums.cpu_core_hours,
         sums.memory_used_gib_hours,
         sums.memory_asked_gib_hours,
+        sums.memory_used_of_asked_gib_hours,
         sums.memory_wasted_gib_hours,
         numbers::bytes(sums.need_peak_max_bytes),
     )
@@ -60,7 +61,8 @@ mod tests {
         let sums = StatsTotals {
             attempts: 4,
             failed: 1,
-            memory_used_gib_hours: 1.0,
+            memory_used_gib_hours: 2.0,
+            memory_used_of_asked_gib_hours: 1.0,
             memory_asked_gib_hours: 4.0,
             memory_wasted_gib_hours: 3.0,
             ..StatsTotals::default()
@@ -71,7 +73,7 @@ mod tests {
             groups: vec![group; 31],
             ..GetStatsResponse::default()
         });
-        assert!(text.contains("1.00 GiB h used of 4.00 asked (25 %), 3.00 wasted"), "{text}");
+        assert!(text.contains("2.00 GiB h used; of 4.00 asked, 1.00 (25 %) used and 3.00 wasted"), "{text}");
         assert!(text.contains("\n        3.00         4       1         0 B  zlib\n"), "{text}");
         assert!(text.contains("and 1 more with less waste"), "{text}");
     }

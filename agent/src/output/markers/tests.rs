@@ -6,7 +6,12 @@ use super::*;
 
 fn all() -> Kinds {
     let patterns = ["^Entering (.+)$", r"^\[(?:\d+)/(?:\d+)\] (?P<what>\w+)"];
-    Kinds { gitlab: true, spack: true, patterns: patterns.map(|text| Pattern::new(text).unwrap()).to_vec() }
+    Kinds {
+        gitlab: true,
+        spack: true,
+        patterns: patterns.map(|text| Pattern::new(text).unwrap()).to_vec(),
+        terminals: false,
+    }
 }
 
 fn scan(text: &[u8]) -> Vec<Mark> {
@@ -15,6 +20,14 @@ fn scan(text: &[u8]) -> Vec<Mark> {
 
 fn phase(name: &str) -> Mark {
     Mark::Phase(name.to_owned())
+}
+
+#[test]
+fn a_pattern_that_can_match_line_ends_looks_at_each_line_once() {
+    let kinds = Kinds { patterns: vec![Pattern::new(r"\s*(x)").unwrap()], ..Kinds::default() };
+    let mut lines = vec![b'\n'; 1 << 19];
+    lines.extend(b"x\n");
+    assert_eq!(Scanner::new(kinds).scan(&lines), [phase("x")]);
 }
 
 const LOG: &str = "hello\r\n\x1b[0Ksection_start:1560896352:prepare[collapsed=true,hide_duration=true]\r\x1b[0KPrepare\n\
