@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(unwritten.error.kind(), io::ErrorKind::WouldBlock);
         assert!((4096..1 << 20).contains(&unwritten.written), "{unwritten:?}");
         drop(reader);
-        let gone = write_within(&writer, &text, Duration::from_secs(60)).unwrap_err();
+        let gone = write_within(&writer, &text, Duration::from_mins(1)).unwrap_err();
         assert_eq!(gone.error.kind(), io::ErrorKind::BrokenPipe);
     }
 }

@@ -94,7 +94,6 @@ impl TrustArgs {
 impl Cli {
     /// Reads the command line of this process, and the variables that stand for options. Ends the process on wrong usage.
     pub fn from_process() -> Self {
-        #[expect(clippy::disallowed_methods, reason = "clap reads the same variables")]
         let lookup = |name: &OsStr| env::var_os(name);
         let read = |lookup: &dyn Fn(&OsStr) -> Option<OsString>| {
             let warn = |problem| tracing::warn!("{problem}");
@@ -103,7 +102,7 @@ impl Cli {
         let mut matches = read(&lookup);
         if variables::pattern_overrules(&matches) {
             let hidden = |name: &OsStr| {
-                if name == "PLIMSOLL_PHASES" { Some(OsString::new()) } else { lookup(name) }
+                lookup(name).filter(|_value| name != "PLIMSOLL_PHASES").or(Some(OsString::new()))
             };
             matches = read(&hidden);
         }

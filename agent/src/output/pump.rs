@@ -140,15 +140,20 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
                 Err(error) => return Err(error),
             };
             let bytes = buffer.get(..read).unwrap_or_default();
-            if !sink_gone && let Err(Unwritten { written, error }) = write_all(self.sink.as_fd(), bytes) {
-                sink_gone = is_gone(&error, self.sink.as_fd());
-                if !sink_gone {
-                    self.lost.add(bytes.len().saturating_sub(written), &error);
-                }
-            }
+            sink_gone = sink_gone || !self.pass_on(bytes);
             self.look_at(bytes);
             left = left.map(|left: usize| left.saturating_sub(read));
         }
+    }
+
+    /// Writes on. Returns whether anybody is there to read what comes later.
+    fn pass_on(&self, bytes: &[u8]) -> bool {
+        let Err(Unwritten { written, error }) = write_all(self.sink.as_fd(), bytes) else { return true };
+        if is_gone(&error, self.sink.as_fd()) {
+            return false;
+        }
+        self.lost.add(bytes.len().saturating_sub(written), &error);
+        true
     }
 
     fn look_at(&mut self, bytes: &[u8]) {

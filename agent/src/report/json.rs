@@ -59,7 +59,7 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _link in 0..LINKS {
         match fs::read_link(&path) {
-            Ok(next) => path = path.parent().unwrap_or(Path::new("")).join(next),
+            Ok(next) => path = path.with_file_name("").join(next),
             Err(_no_link) => return Ok(path),
         }
     }

@@ -20,6 +20,7 @@ use crate::delivery;
 
 const SCRIPT: &str = "PLIMSOLL_TEST_SCRIPT";
 const LIMIT: &str = "PLIMSOLL_TEST_LIMIT";
+const MARKS: &str = "PLIMSOLL_TEST_MARKS";
 const ROOT: &str = "PLIMSOLL_TEST_ROOT";
 
 /// Not a test: what [`agent`] starts.
@@ -54,7 +55,7 @@ fn agent_process() {
             report: report::Settings::default(),
         },
         limit_memory: variable(LIMIT).map(|bytes| bytes.parse().unwrap()),
-        marks: None,
+        marks: variable(MARKS).map(|_set| Kinds { gitlab: true, ..Kinds::default() }),
     };
     let kernel = Kernel::at(variable(ROOT).unwrap_or_else(|| "/".to_owned()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -132,6 +133,17 @@ fn a_stderr_that_nobody_reads_does_not_hold_the_end() {
     let (reader, writer) = full_pipe();
     assert_eq!(run_agent(agent("exit 5").stderr(writer)).0, 5);
     drop(reader);
+}
+
+#[test]
+fn one_signal_is_enough_where_nobody_reads_the_output() {
+    let script =
+        "trap 'exit 3' TERM; head -c 1000000 /dev/zero & echo ready >&2; while :; do sleep 0.05; done";
+    let mut child = spawn(agent(script).env(MARKS, "1"));
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "ready"));
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(3));
 }
 
 #[test]
