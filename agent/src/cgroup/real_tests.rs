@@ -12,7 +12,7 @@ fn make(outer: &Groups) -> Option<OwnGroup> {
 }
 
 /// Runs a script in `own`; the counters before and after.
-fn run(own: &OwnGroup, script: &str) -> (Reading, Reading) {
+fn run(own: &OwnGroup, script: &str, mut look: impl FnMut(&Reading)) -> (Reading, Reading) {
     let mut reader = Reader::open(own.groups(), &Limits::read(own.groups())).unwrap().unwrap();
     let before = reader.read().unwrap();
     own.enter().unwrap();
@@ -23,7 +23,7 @@ fn run(own: &OwnGroup, script: &str) -> (Reading, Reading) {
     let mut child = child.unwrap();
     // looks again and again, because a group of the build may be gone at the end
     while child.try_wait().unwrap().is_none() {
-        reader.read().unwrap();
+        look(&reader.read().unwrap());
         std::thread::yield_now();
     }
     (before, reader.read().unwrap())
@@ -38,7 +38,7 @@ async fn a_kill_at_a_limit_above_is_told_from_one_at_the_own_limit() {
         return println!("skipped: no cgroup can be made in one that was made");
     };
     outer.set_memory_limit(64 << 20).unwrap();
-    let (before, after) = run(&inner, EAT);
+    let (before, after) = run(&inner, EAT, |_reading| ());
     inner.remove().await;
     outer.remove().await;
     assert_eq!(after.oom_kill.unwrap() - before.oom_kill.unwrap(), 1);
@@ -54,11 +54,21 @@ async fn a_kill_in_a_group_that_the_build_made_counts_after_that_group_is_gone()
         return println!("skipped: no v1 cgroup can be made here");
     };
     let dir = own.groups().memory.dir.display().to_string();
+    let agreed = tempfile::tempdir().unwrap();
+    let seen = agreed.path().join("seen").display().to_string();
     let script = format!(
         "set -e; mkdir '{dir}/my test'; echo 33554432 > '{dir}/my test/memory.limit_in_bytes'; \
-         sh -c 'echo $$ > \"{dir}/my test/cgroup.procs\"; {EAT}; exit 0'; sleep 1; rmdir '{dir}/my test'"
+         sh -c 'echo $$ > \"{dir}/my test/cgroup.procs\"; {EAT}; exit 0'; \
+         while [ ! -e '{seen}' ]; do sleep 0.05; done; rmdir '{dir}/my test'"
     );
-    let (before, after) = run(&own, &script);
+    // two readings after the kill, of which at least one is whole; then the group may go
+    let mut killed = 0;
+    let (before, after) = run(&own, &script, |reading| {
+        killed += u32::from(reading.oom_kill > Some(0));
+        if killed == 2 {
+            std::fs::write(&seen, "").unwrap();
+        }
+    });
     let left = std::path::Path::new(&dir).join("my test").try_exists().unwrap();
     own.remove().await;
     assert!(!left);
