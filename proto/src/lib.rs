@@ -1,7 +1,8 @@
 //! The wire contract of Plimsoll, and nothing else: messages and services of the package `plimsoll.v1`, compiled from the
-//! `.proto` files beside this crate, and the [`limits`] that both ends obey.
+//! `.proto` files beside this crate, the [`limits`] that both ends obey, and the spelling of keys that both must agree on.
 
 pub mod limits;
+pub mod spack;
 
 /// Messages, clients and servers of the package `plimsoll.v1`.
 #[allow(missing_docs, clippy::all, clippy::pedantic, reason = "generated code")]

@@ -16,12 +16,11 @@
 //! to fit the bounds of the wire; what a person typed is refused with a reason instead.
 
 mod assign;
-mod spack;
 
 use std::{env, ffi::OsString, path::Path};
 
 use plimsoll_proto::{
-    limits,
+    limits, spack,
     v1::{Key, Resources},
 };
 
@@ -68,8 +67,8 @@ impl Job {
             package: text("SPACK_JOB_SPEC_PKG_NAME"),
             version: text("SPACK_JOB_SPEC_PKG_VERSION"),
             variants: fitting(&variants, limits::VARIANTS_BYTES),
-            compiler: spack::compiler(text("SPACK_JOB_SPEC_COMPILER_NAME")),
-            compiler_version: spack::compiler(text("SPACK_JOB_SPEC_COMPILER_VERSION")),
+            compiler: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_NAME")).to_owned(),
+            compiler_version: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_VERSION")).to_owned(),
             arch: text("SPACK_JOB_SPEC_ARCH"),
             build_system: fitting(&build_system, limits::KEY_FIELD_BYTES),
             r#ref: text("CI_COMMIT_REF_NAME"),

@@ -256,15 +256,18 @@ impl Summary {
         self.started_unix_ms.saturating_add(self.wall.0)
     }
 
-    /// The need, or of an attempt that memory stopped what it proves to be too little: the limit if it was near it, else what
-    /// was seen of it.
+    /// What an attempt that memory stopped proves to be too little: the limit if it was near it, else what was seen of it.
     ///
     /// Readings miss the last burst before a kill, so the limit is the better bound. But far below the limit somebody else's
     /// memory was short, and the limit says nothing about this build.
-    pub fn proven_need(&self) -> Bytes {
+    pub fn stopped_at(&self) -> Bytes {
         let near = |limit: &Bytes| self.need_peak.0 >= limit.0 / 2;
-        let limit = self.resources.memory_limit.filter(|limit| self.censored && near(limit));
-        self.need_peak.max(limit.unwrap_or_default())
+        self.need_peak.max(self.resources.memory_limit.filter(near).unwrap_or_default())
+    }
+
+    /// The need, or what it is proven to exceed.
+    pub fn proven_need(&self) -> Bytes {
+        if self.censored { self.stopped_at() } else { self.need_peak }
     }
 
     /// What it can teach about memory: all of it if it succeeded, a lower bound if memory stopped it, nothing otherwise.
@@ -345,5 +348,16 @@ mod tests {
         let summary = Summary::of(&attempt(), &Progress::default(), &Totals::default(), Millis(0), None);
         assert_eq!((summary.outcome, summary.samples), (Outcome::Lost, 0));
         assert!(!summary.teaches_memory());
+    }
+
+    #[test]
+    fn an_attempt_stopped_near_its_limit_proves_the_limit_too_little_and_one_far_below_does_not() {
+        let at = |need, limit| {
+            let resources = Resources { memory_limit: Some(Bytes(limit)), ..Resources::default() };
+            Summary { need_peak: Bytes(need), resources, ..crate::domain::test_summary("1", "zlib", "1", 1) }
+                .stopped_at()
+        };
+        assert_eq!(at(193, 200), Bytes(200), "the last burst is between two readings");
+        assert_eq!(at(100, 64_000), Bytes(100), "the node was out of memory, not the build's limit");
     }
 }

@@ -8,7 +8,7 @@
 //! the release of Spack: 1.x writes `name:=a,b` for what 0.23 writes as `name=a,b`, and names a compiler `none` where there is
 //! none. The build system is a variant to Spack and a part of the key here.
 
-use plimsoll_proto::limits;
+use plimsoll_proto::{limits, spack};
 
 use crate::domain::{Fault, Key};
 
@@ -42,55 +42,19 @@ pub(crate) fn parse(spec: &str) -> Result<Key, Fault> {
     if package.is_empty() {
         return Err(fault("has no name; write NAME@VERSION VARIANTS arch=ARCH%COMPILER"));
     }
-    let (variants, build_system) = variants(variant_text);
+    let (variants, build_system) = spack::variants(variant_text);
     within("variants", &variants, limits::VARIANTS_BYTES).map_err(|text| fault(&text))?;
     within("build_system", &build_system, limits::KEY_FIELD_BYTES).map_err(|text| fault(&text))?;
-    let known = |word: &str| if word == "none" { String::new() } else { word.to_owned() };
     Ok(Key {
         package: package.to_owned(),
         version: version.to_owned(),
         variants,
-        compiler: known(compiler),
-        compiler_version: known(compiler_version),
+        compiler: spack::compiler(compiler).to_owned(),
+        compiler_version: spack::compiler(compiler_version).to_owned(),
         arch: arch.to_owned(),
         build_system,
         ..Key::default()
     })
-}
-
-/// The variants in one spelling for all releases of Spack, and the build system.
-fn variants(text: &str) -> (String, String) {
-    let (mut kept, mut build_system) = (String::new(), String::new());
-    let mut quote = None;
-    let ends = |c: char| {
-        match quote {
-            Some(open) if open == c => quote = None,
-            None if c == '\'' || c == '"' => quote = Some(c),
-            _ => {}
-        }
-        quote.is_none() && c.is_whitespace()
-    };
-    for word in text.split(ends).filter(|word| !word.is_empty()) {
-        let (name, mark, value) = match word.split_once('=') {
-            Some((name, value)) => {
-                (name.strip_suffix(':').filter(|n| is_name(n)).unwrap_or(name), "=", value)
-            }
-            None => (word, "", ""),
-        };
-        if mark == "=" && name == "build_system" {
-            value.clone_into(&mut build_system);
-            continue;
-        }
-        if !kept.is_empty() {
-            kept.push(' ');
-        }
-        kept.extend([name, mark, value]);
-    }
-    (kept, build_system)
-}
-
-fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
 fn within(name: &str, text: &str, most: usize) -> Result<(), String> {

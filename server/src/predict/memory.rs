@@ -14,7 +14,7 @@ use super::{
     pool::Pool,
     spread::Spread,
 };
-use crate::domain::{Basis, Bytes, Quantity, Rung, Summary};
+use crate::domain::{Basis, Bytes, Quantity, Rung};
 
 /// Factor above the need that leaves room for hot file pages: 320 MB against 281 MB was healthy.
 const PAGES_FACTOR: f64 = 1.15;
@@ -25,15 +25,6 @@ const PAGES_LEAST: Bytes = Bytes(64 << 20);
 fn with_pages(need: Bytes) -> Bytes {
     let least = Bytes(need.0.saturating_add(PAGES_LEAST.0));
     Bytes::from_f64(need.as_f64() * PAGES_FACTOR).max(least)
-}
-
-/// What an attempt that memory stopped proves to be too little: the limit if it was near it, else what was seen of it.
-///
-/// Readings miss the last burst before a kill, so the limit is the better bound. But far below the limit somebody else's
-/// memory was short, and the limit says nothing about this build.
-pub(crate) fn stopped_at(summary: &Summary) -> Bytes {
-    let near = |limit: &Bytes| summary.need_peak.0 >= limit.0 / 2;
-    summary.need_peak.max(summary.resources.memory_limit.filter(near).unwrap_or_default())
 }
 
 /// Request and limit.
@@ -112,17 +103,6 @@ fn quantity(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Resources, test_summary};
-
-    #[test]
-    fn an_attempt_stopped_near_its_limit_proves_the_limit_too_little_and_one_far_below_does_not() {
-        let at = |need, limit| {
-            let resources = Resources { memory_limit: Some(Bytes(limit)), ..Resources::default() };
-            stopped_at(&Summary { need_peak: Bytes(need), resources, ..test_summary("1", "zlib", "1", 1) })
-        };
-        assert_eq!(at(193, 200), Bytes(200), "the last burst is between two readings");
-        assert_eq!(at(100, 64_000), Bytes(100), "the node was out of memory, not the build's limit");
-    }
 
     #[test]
     fn a_limit_leaves_room_for_hot_file_pages() {

@@ -25,7 +25,6 @@ mod spread;
 mod tests;
 mod words;
 
-pub(crate) use self::memory::stopped_at;
 use self::pool::Pool;
 pub use self::settings::Settings;
 use crate::domain::{Bytes, History, Key, Prediction, UsedAttempt};

@@ -3,7 +3,7 @@
 use super::Policy;
 use crate::{
     domain::{Bytes, Cores, Evidence, Millis, Prediction, Quantity, Summary},
-    predict::{Settings, stopped_at},
+    predict::Settings,
 };
 
 /// Confidence from which a prediction speaks for this build, and not for the default or the fleet.
@@ -53,7 +53,7 @@ fn order(next: &mut Prediction) {
 /// The largest memory that the attempt is known to have had or used.
 pub(super) fn memory_had(predicted: &Prediction, measured: Option<&Summary>) -> Bytes {
     let known =
-        measured.map(|summary| summary.resources.memory_limit.unwrap_or_default().max(stopped_at(summary)));
+        measured.map(|summary| summary.resources.memory_limit.unwrap_or_default().max(summary.stopped_at()));
     known.filter(|size| size.0 > 0).unwrap_or(Bytes(predicted.memory_limit.value))
 }
 
@@ -67,8 +67,10 @@ pub(super) fn grow_memory(
 ) {
     let (settings, policy) = policies;
     let measured = evidence.measured.as_deref();
-    let stopped =
-        measured.map(stopped_at).filter(|size| size.0 > 0).unwrap_or_else(|| memory_had(predicted, measured));
+    let stopped = measured
+        .map(Summary::stopped_at)
+        .filter(|size| size.0 > 0)
+        .unwrap_or_else(|| memory_had(predicted, measured));
     let least = Bytes(stopped.0.saturating_add(policy.grow_least.0));
     let factor = if policy.grow_factor.is_finite() { policy.grow_factor.max(1.0) } else { 1.0 };
     let known = predicted.confidence >= HISTORY_SAYS;

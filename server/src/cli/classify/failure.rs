@@ -4,9 +4,7 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, de};
 
-use crate::domain::{
-    AttemptId, Bytes, Cores, CpuMicros, Evidence, Exit, Key, Millis, Outcome, Resources, Source, Summary,
-};
+use crate::domain::{AttemptId, Bytes, CpuMicros, Evidence, Exit, Key, Millis, Outcome, Resources, Summary};
 
 /// Bytes of a log that are kept; more than the rules read.
 const LOG: usize = 128 << 10;
@@ -103,22 +101,12 @@ impl Failure {
         // not known counts as working: a build that stood still is one that was seen to
         let cpu = seconds(self.cpu_s.or(self.wall_s).unwrap_or_default());
         Some(Summary {
-            attempt: attempt(self.id()),
-            key: self.key(),
-            number: 1,
-            retries: None,
-            source: Source::Unspecified,
             resources: Resources {
                 memory_limit: self.mem_limit.filter(|limit| *limit > 0.0).map(Bytes::from_f64),
                 ..Resources::default()
             },
-            started_unix_ms: 0,
-            origin: None,
             wall,
             cpu: CpuMicros(cpu.0.saturating_mul(1000)),
-            cpu_peak: Cores(0.0),
-            samples: 0,
-            samples_lost: 0,
             need_peak: size(self.peak_rss),
             need_mean: size(self.peak_rss),
             memory_peak: size(self.peak_bytes),
@@ -130,16 +118,7 @@ impl Failure {
                 None => Outcome::Lost,
             },
             exit,
-            cause: None,
-            censored: false,
-            oom_origin: None,
-            oom_group_kill: None,
-            memory_stall: None,
-            refaults: None,
-            throttled: None,
-            starved: None,
-            starved_at_end: None,
-            phases: Vec::new(),
+            ..Summary::recorded(attempt(self.id()), self.key())
         })
     }
 }

@@ -1,8 +1,9 @@
-//! How Spack writes what it builds.
+//! How a key spells what Spack builds. The agent reads it in the job, the server in the query of the job's generator; both
+//! must come to the same key, whatever the release of Spack.
 
-/// The variants in the spelling that all versions of Spack share, and the build system, which is a variant to Spack and a part
-/// of the key to us. Spack 1.x writes `name:=a,b` for what 0.23 writes as `name=a,b`; a key must not depend on that.
-pub(super) fn variants(text: &str) -> (String, String) {
+/// The variants in the spelling that all releases of Spack share, and the build system, which is a variant to Spack and a part
+/// of the key here. Spack 1.x writes `name:=a,b` for what 0.23 writes as `name=a,b`.
+pub fn variants(text: &str) -> (String, String) {
     let mut build_system = String::new();
     let mut kept: Vec<String> = Vec::new();
     for word in words(text) {
@@ -18,9 +19,9 @@ pub(super) fn variants(text: &str) -> (String, String) {
     (kept.join(" "), build_system)
 }
 
-/// Spack 1.x names the compiler `none` where a package has none of its own.
-pub(super) fn compiler(text: String) -> String {
-    if text == "none" { String::new() } else { text }
+/// A compiler's name or version. Spack 1.x says `none` where a package has no compiler; empty means not known here.
+pub fn compiler(text: &str) -> &str {
+    if text == "none" { "" } else { text }
 }
 
 fn is_name(text: &str) -> bool {

@@ -1,0 +1,264 @@
+//! What an agent delivers: the opening of an attempt, its samples, its end.
+
+use plimsoll_proto::{limits, v1 as pb};
+
+use super::{Checked, at_most, attempt_id, cores, exit, key, known, memory};
+use crate::{
+    domain::{
+        Attempt, CpuMicros, Fault, Micros, Millis, OomOrigin, Phase, Resources, Sample, SessionId, Source,
+        Totals,
+    },
+    ingest::{Append, Finish},
+};
+
+fn resources(wire: Option<pb::Resources>) -> Checked<Resources> {
+    let wire = wire.unwrap_or_default();
+    let bytes = |name: &str, value: Option<u64>| {
+        value.map(|v| memory(&format!("hello.resources.{name}"), v)).transpose()
+    };
+    let cpu = |name: &str, value: Option<f64>| {
+        value.map(|v| cores(&format!("hello.resources.{name}"), v)).transpose()
+    };
+    Ok(Resources {
+        memory_request: bytes("memory_request_bytes", wire.memory_request_bytes)?,
+        memory_limit: bytes("memory_limit_bytes", wire.memory_limit_bytes)?,
+        cpu_request: cpu("cpu_request_cores", wire.cpu_request_cores)?,
+        cpu_limit: cpu("cpu_limit_cores", wire.cpu_limit_cores)?,
+    })
+}
+
+/// The opening of an attempt.
+pub(in crate::grpc) fn hello(wire: pb::Hello) -> Checked<Attempt> {
+    let id = attempt_id("hello.attempt", &wire.attempt)?;
+    let session = SessionId::parse(&wire.session).map_err(|why| Fault::new("hello.session", why))?;
+    let retries = match wire.retries.as_str() {
+        "" => None,
+        id => Some(attempt_id("hello.retries", id)?),
+    };
+    // a clock that is merely wrong is put right where it matters; this is not a date at all
+    let started_unix_ms = at_most("hello.started_unix_ms", wire.started_unix_ms, MAX_UNIX_MS)?;
+    Ok(Attempt {
+        id,
+        session,
+        number: wire.number.max(1),
+        retries,
+        source: match known("hello.source", wire.source)? {
+            pb::Source::Unspecified => Source::Unspecified,
+            pb::Source::CgroupV2 => Source::CgroupV2,
+            pb::Source::CgroupV1 => Source::CgroupV1,
+            pb::Source::ProcessTree => Source::ProcessTree,
+        },
+        resources: resources(wire.resources)?,
+        key: key(wire.key).map_err(|fault| fault.within("hello"))?,
+        started_unix_ms,
+    })
+}
+
+/// The year 2500.
+const MAX_UNIX_MS: u64 = 16_725_225_600_000;
+
+/// Samples, each of which may follow the one before it.
+pub(in crate::grpc) fn batch(wire: pb::Batch) -> Checked<Append> {
+    let attempt = attempt_id("batch.attempt", &wire.attempt)?;
+    if wire.first_sequence == 0 || wire.first_sequence > limits::ATTEMPT_SAMPLES {
+        let description = format!("is {}; it must be 1 to {}", wire.first_sequence, limits::ATTEMPT_SAMPLES);
+        return Err(Fault::new("batch.first_sequence", description));
+    }
+    if wire.lost >= wire.first_sequence {
+        let description =
+            format!("is {}; only {} numbers come before the first", wire.lost, wire.first_sequence - 1);
+        return Err(Fault::new("batch.lost", description));
+    }
+    if wire.samples.is_empty() || wire.samples.len() > limits::BATCH_SAMPLES {
+        let description = format!("has {} samples; send 1 to {}", wire.samples.len(), limits::BATCH_SAMPLES);
+        return Err(Fault::new("batch.samples", description));
+    }
+    let mut samples = Vec::with_capacity(wire.samples.len());
+    for (index, wire) in wire.samples.into_iter().enumerate() {
+        let place = |fault: Fault| fault.within(&format!("batch.samples[{index}]"));
+        let next = sample(&wire).map_err(place)?;
+        if let Some(previous) = samples.last() {
+            next.check_follows(previous).map_err(place)?;
+        }
+        samples.push(next);
+    }
+    Ok(Append { attempt, first_sequence: wire.first_sequence, lost: wire.lost, samples })
+}
+
+fn sample(wire: &pb::Sample) -> Checked<Sample> {
+    let sample = Sample {
+        elapsed: elapsed("elapsed_ms", wire.elapsed_ms)?,
+        memory: memory("memory_bytes", wire.memory_bytes)?,
+        need: memory("need_bytes", wire.need_bytes)?,
+        memory_peak: wire.memory_peak_bytes.map(|v| memory("memory_peak_bytes", v)).transpose()?,
+        cpu: cpu("cpu_usec", wire.cpu_usec)?,
+        oom_kill: wire.oom_kill,
+        reclaim_failures: wire.reclaim_failures,
+        need_max: wire.need_max_bytes.map(|v| memory("need_max_bytes", v)).transpose()?,
+        memory_stall: wire.memory_stall_usec.map(|v| stall("memory_stall_usec", v)).transpose()?,
+        refaults: wire.refaults,
+        throttled: wire.throttled_usec.map(|v| throttled("throttled_usec", v)).transpose()?,
+        starved: wire.starved_ms.map(|v| elapsed("starved_ms", v)).transpose()?,
+    };
+    sample.check()?;
+    Ok(sample)
+}
+
+/// Time within the longest attempt.
+fn elapsed(field: &str, value: u64) -> Checked<Millis> {
+    at_most(field, value, limits::ELAPSED_MS).map(Millis)
+}
+
+fn stall(field: &str, value: u64) -> Checked<Micros> {
+    at_most(field, value, limits::ELAPSED_MS * 1000).map(Micros)
+}
+
+/// The kernel adds throttled time up over all processors.
+fn throttled(field: &str, value: u64) -> Checked<Micros> {
+    cpu(field, value).map(|time| Micros(time.0))
+}
+
+/// CPU time that fits into the longest attempt on the largest machine.
+fn cpu(field: &str, value: u64) -> Checked<CpuMicros> {
+    at_most(field, value, limits::ELAPSED_MS * 1000 * 65_536).map(CpuMicros)
+}
+
+/// The end of an attempt.
+pub(in crate::grpc) fn finish(wire: &pb::Finish) -> Checked<Finish> {
+    if wire.lost > wire.last_sequence {
+        return Err(Fault::new("finish.lost", "is larger than finish.last_sequence"));
+    }
+    let wall = elapsed("finish.wall_ms", wire.wall_ms)?;
+    Ok(Finish {
+        attempt: attempt_id("finish.attempt", &wire.attempt)?,
+        last_sequence: at_most("finish.last_sequence", wire.last_sequence, limits::ATTEMPT_SAMPLES)?,
+        lost: wire.lost,
+        wall,
+        exit: exit(wire.exit).map_err(|fault| fault.within("finish"))?,
+        totals: totals(&wire.totals.unwrap_or_default()).map_err(|fault| fault.within("finish.totals"))?,
+        phases: phases(&wire.phases, wall).map_err(|fault| fault.within("finish"))?,
+    })
+}
+
+fn totals(wire: &pb::Totals) -> Checked<Totals> {
+    Ok(Totals {
+        cpu: cpu("cpu_usec", wire.cpu_usec)?,
+        memory_peak: wire.memory_peak_bytes.map(|v| memory("memory_peak_bytes", v)).transpose()?,
+        oom_kill: wire.oom_kill,
+        reclaim_failures: wire.reclaim_failures,
+        need_peak: wire.need_peak_bytes.map(|v| memory("need_peak_bytes", v)).transpose()?,
+        oom_origin: match wire.oom_origin() {
+            pb::OomOrigin::Unspecified => None,
+            pb::OomOrigin::OwnLimit => Some(OomOrigin::OwnLimit),
+            pb::OomOrigin::LimitAbove => Some(OomOrigin::LimitAbove),
+            pb::OomOrigin::Host => Some(OomOrigin::Host),
+        },
+        oom_group_kill: wire.oom_group_kill,
+        memory_stall: wire.memory_stall_usec.map(|v| stall("memory_stall_usec", v)).transpose()?,
+        refaults: wire.refaults,
+        throttled: wire.throttled_usec.map(|v| throttled("throttled_usec", v)).transpose()?,
+        starved: wire.starved_ms.map(|v| elapsed("starved_ms", v)).transpose()?,
+    })
+}
+
+fn phases(wire: &[pb::Phase], wall: Millis) -> Checked<Vec<Phase>> {
+    let mut phases = Vec::with_capacity(wire.len().min(limits::PHASES));
+    for (index, wire) in wire.iter().enumerate() {
+        let place = |fault: Fault| fault.within(&format!("phases[{index}]"));
+        phases.push(Phase {
+            name: wire.name.clone(),
+            started: elapsed("started_ms", wire.started_ms).map_err(place)?,
+            wall: elapsed("wall_ms", wire.wall_ms).map_err(place)?,
+            need_peak: memory("need_peak_bytes", wire.need_peak_bytes).map_err(place)?,
+            cpu: cpu("cpu_usec", wire.cpu_usec).map_err(place)?,
+        });
+    }
+    Phase::check_all(&phases, wall)?;
+    Ok(phases)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_batch_names_the_sample() {
+        let at = |ms| pb::Sample { elapsed_ms: ms, ..pb::Sample::default() };
+        let wire =
+            |first_sequence, lost, samples| pb::Batch { attempt: "a".into(), first_sequence, lost, samples };
+        let cases = [
+            (wire(0, 0, vec![at(1)]), "batch.first_sequence"),
+            (wire(3, 3, vec![at(1)]), "batch.lost"),
+            (wire(1, 0, vec![]), "batch.samples"),
+            (wire(1, 0, vec![at(1); 1001]), "batch.samples"),
+            (wire(1, 0, vec![at(5), at(4)]), "batch.samples[1].elapsed_ms"),
+            (wire(1, 0, vec![at(u64::MAX)]), "batch.samples[0].elapsed_ms"),
+        ];
+        for (wire, field) in cases {
+            assert_eq!(batch(wire).unwrap_err().field, field);
+        }
+    }
+
+    #[test]
+    fn what_is_absurd_in_a_row_is_named() {
+        let row = pb::Sample { elapsed_ms: 1, need_bytes: 5, ..pb::Sample::default() };
+        let cases = [
+            (pb::Sample { need_max_bytes: Some(4), ..row }, "need_max_bytes"),
+            (pb::Sample { need_max_bytes: Some(u64::MAX), ..row }, "need_max_bytes"),
+            (pb::Sample { memory_stall_usec: Some(u64::MAX), ..row }, "memory_stall_usec"),
+            (pb::Sample { throttled_usec: Some(u64::MAX), ..row }, "throttled_usec"),
+            (pb::Sample { starved_ms: Some(u64::MAX), ..row }, "starved_ms"),
+        ];
+        for (wire, field) in cases {
+            assert_eq!(sample(&wire).unwrap_err().field, field);
+        }
+        let full = pb::Sample {
+            need_max_bytes: Some(5),
+            memory_stall_usec: Some(1),
+            refaults: Some(2),
+            throttled_usec: Some(3),
+            starved_ms: Some(4),
+            ..row
+        };
+        assert_eq!(crate::grpc::reply::sample(&sample(&full).unwrap()), full, "nothing of it is lost");
+    }
+
+    #[test]
+    fn an_end_with_a_bad_phase_or_total_names_it() {
+        let phase =
+            |name: &str, started_ms| pb::Phase { name: name.into(), started_ms, ..pb::Phase::default() };
+        let ended = |phases| pb::Finish { attempt: "a".into(), wall_ms: 10, phases, ..pb::Finish::default() };
+        let starved = pb::Totals { starved_ms: Some(u64::MAX), ..pb::Totals::default() };
+        let cases = [
+            (ended(vec![phase("", 0)]), "finish.phases[0].name"),
+            (ended(vec![phase("a", 0), phase("b", 11)]), "finish.phases[1].wall_ms"),
+            (ended(vec![phase("a", u64::MAX)]), "finish.phases[0].started_ms"),
+            (
+                ended(vec![pb::Phase { need_peak_bytes: u64::MAX, ..phase("a", 0) }]),
+                "finish.phases[0].need_peak_bytes",
+            ),
+            (ended(vec![phase("a", 0); 65]), "finish.phases"),
+            (pb::Finish { totals: Some(starved), ..ended(vec![]) }, "finish.totals.starved_ms"),
+        ];
+        for (wire, field) in cases {
+            assert_eq!(finish(&wire).unwrap_err().field, field);
+        }
+        // an origin that a newer agent knows is one that this server does not
+        let totals = Some(pb::Totals { oom_origin: 99, oom_kill: Some(1), ..pb::Totals::default() });
+        let finish = finish(&pb::Finish { totals, ..ended(vec![phase("a", 3)]) }).unwrap();
+        assert_eq!((finish.totals.oom_origin, finish.phases.len()), (None, 1));
+    }
+
+    #[test]
+    fn a_source_that_this_server_does_not_know_is_named() {
+        let wire = |source| pb::Hello {
+            attempt: "a".into(),
+            session: "s".into(),
+            key: Some(pb::Key { package: "zlib".into(), ..pb::Key::default() }),
+            source,
+            ..pb::Hello::default()
+        };
+        assert_eq!(hello(wire(99)).unwrap_err().field, "hello.source");
+        assert_eq!(hello(wire(0)).unwrap().source, Source::Unspecified);
+    }
+}
