@@ -42,6 +42,7 @@ pub(crate) struct Metrics {
     pub(crate) verdicts: Family<Kind, Counter>,
     pub(crate) allocations: Family<Kind, Counter>,
     pub(crate) hooks: Family<Kind, Counter>,
+    pub(crate) admissions: Family<Kind, Counter>,
     pub(crate) store_writable: Gauge,
     pub(crate) store_bytes: Bytes,
     pub(crate) series_bytes: Bytes,
@@ -69,6 +70,7 @@ impl Metrics {
             verdicts: Family::default(),
             allocations: Family::default(),
             hooks: Family::default(),
+            admissions: Family::default(),
             store_writable: Gauge::default(),
             store_bytes: Bytes::default(),
             series_bytes: Bytes::default(),
@@ -100,6 +102,11 @@ impl Metrics {
             "hooks",
             "Job hooks, by what became of them; dropped: the queue was full",
             metrics.hooks.clone(),
+        );
+        r.register(
+            "admissions",
+            "Pods that were looked at, by what became of them",
+            metrics.admissions.clone(),
         );
     }
 

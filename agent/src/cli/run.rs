@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 
 use clap::Args;
+use plimsoll_proto::quantity;
 
 use super::{
     delivery_args::DeliveryArgs,
     output::{PhaseArgs, ReportArgs},
 };
-use crate::{key::Job, quantity, run};
+use crate::{key::Job, run};
 
 /// Run a command and measure it.
 ///

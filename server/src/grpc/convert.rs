@@ -60,7 +60,7 @@ fn cores(field: &str, value: f64) -> Checked<Cores> {
 }
 
 /// A key; `package` must be there.
-pub(super) fn key(wire: Option<pb::Key>) -> Checked<Key> {
+pub(crate) fn key(wire: Option<pb::Key>) -> Checked<Key> {
     let key = wire.ok_or_else(|| Fault::new("key", "is missing; at least key.package must be set"))?;
     let key = key_or_empty(Some(key))?;
     if key.package.is_empty() {

@@ -55,7 +55,7 @@ fn measured_number(evidence: &Evidence) -> u32 {
 }
 
 /// Pipeline and name of the job, if the key has both.
-fn job(key: &Key) -> Option<(&str, &str)> {
+pub(crate) fn job(key: &Key) -> Option<(&str, &str)> {
     let label = |name: &str| key.labels.get(name).map(String::as_str).filter(|value| !value.is_empty());
     Some((label("pipeline")?, label("job")?))
 }

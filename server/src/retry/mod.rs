@@ -36,3 +36,4 @@ pub use self::{
     rules::Rules,
     seen::{Flaky, Helped, Seen},
 };
+pub(crate) use lineage::job;
