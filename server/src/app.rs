@@ -8,6 +8,7 @@ mod tests;
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use axum::serve::Listener;
 use drain::{Drain, Long, done};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -51,6 +52,17 @@ pub struct App {
     token: Option<http::Token>,
 }
 
+/// Where a server listens.
+#[derive(Debug, Clone, Copy)]
+pub struct Addresses {
+    /// gRPC.
+    pub grpc: SocketAddr,
+    /// HTTP.
+    pub http: SocketAddr,
+    /// The webhook, if there is one.
+    pub admission: Option<SocketAddr>,
+}
+
 impl App {
     /// Binds both listeners, opens the store and reads the history.
     ///
@@ -87,12 +99,13 @@ impl App {
         Ok(Self { config, grpc, http, admission, store, learned, metrics, ingest, worker, judging, token })
     }
 
-    /// The addresses that are really bound (port 0 becomes a number): gRPC, HTTP.
+    /// The addresses that are really bound: port 0 becomes a number.
     ///
     /// # Errors
     /// The system does not say.
-    pub fn addresses(&self) -> std::io::Result<(SocketAddr, SocketAddr)> {
-        Ok((self.grpc.local_addr()?, self.http.local_addr()?))
+    pub fn addresses(&self) -> std::io::Result<Addresses> {
+        let admission = self.admission.as_ref().map(Listener::local_addr).transpose()?;
+        Ok(Addresses { grpc: self.grpc.local_addr()?, http: self.http.local_addr()?, admission })
     }
 
     /// Serves until `stop`, then drains: streams are told to come back, running calls and queued requests are answered, the

@@ -44,7 +44,7 @@ pub mod retry;
 mod stats;
 pub mod store;
 
-pub use app::App;
+pub use app::{Addresses, App};
 pub use cli::{Cli, Command};
 pub use config::{Args, Config, Loaded, LogFormat, Mistake};
 pub use ingest::Retain;

@@ -1,6 +1,6 @@
 //! What the operator decides about pods.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use crate::domain::{Bytes, Cores};
 
@@ -75,6 +75,8 @@ pub struct Settings {
     pub max_cpu: Option<Cores>,
     /// A prediction with less confidence sets nothing, 0 to 1.
     pub confidence: f64,
+    /// After this time the pod is admitted as it is.
+    pub answer_within: Duration,
     /// Image of the agent; without it no agent is put beside a build.
     pub agent_image: Option<String>,
     /// Address at which that agent finds this server.
@@ -95,6 +97,8 @@ impl Default for Settings {
             max_cpu: None,
             // a few attempts of nearly the same key
             confidence: 0.3,
+            // the API server waits with a pod in its hands
+            answer_within: Duration::from_millis(80),
             agent_image: None,
             agent_server: "http://plimsoll:7410".to_owned(),
         }

@@ -98,7 +98,7 @@ fn a_second_look_changes_nothing() {
     let settings = Settings { agent_image: Some("registry/agent:1".into()), ..on() };
     let prediction = sizes((2048, 4096), (1500, 3000), 0.9);
     let (after, _) = patched(&pod(), &prediction, &settings);
-    assert_eq!(job(&parse(after.clone()), "ci-builds", &settings), Err(Left::Done));
+    assert_eq!(job(&parse(after), "ci-builds", &settings), Err(Left::Done));
     // also where only the agent was added
     let unsure = sizes((2048, 4096), (1500, 3000), 0.0);
     let (after, plan) = patched(&pod(), &unsure, &settings);

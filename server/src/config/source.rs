@@ -134,6 +134,9 @@ pub struct Args {
     /// A prediction with less confidence sets nothing [default: 30%].
     #[arg(long, value_name = "SHARE")]
     admit_confidence: Option<String>,
+    /// After this time a pod is admitted as it is [default: 80ms].
+    #[arg(long, value_name = "TIME")]
+    admit_within: Option<String>,
     /// Image of the agent that is put beside builds; without it none is.
     #[arg(long, value_name = "IMAGE")]
     admit_agent_image: Option<String>,
@@ -219,7 +222,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 }
 
 impl Args {
-    fn values(&self) -> [(&'static str, &Option<String>); 40] {
+    fn values(&self) -> [(&'static str, &Option<String>); 41] {
         [
             ("data_dir", &self.data_dir),
             ("grpc_listen", &self.grpc_listen),
@@ -259,6 +262,7 @@ impl Args {
             ("admit_max_memory", &self.admit_max_memory),
             ("admit_max_cpu", &self.admit_max_cpu),
             ("admit_confidence", &self.admit_confidence),
+            ("admit_within", &self.admit_within),
             ("admit_agent_image", &self.admit_agent_image),
             ("admit_agent_server", &self.admit_agent_server),
         ]

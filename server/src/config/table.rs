@@ -121,6 +121,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("admit_max_memory", admission.max_memory, some_size, |b: &Option<Bytes>| show_size(*b)),
     setting!("admit_max_cpu", admission.max_cpu, some_cores, |c: &Option<Cores>| show_cores(*c)),
     setting!("admit_confidence", admission.confidence, parse::up_to_all, ToString::to_string),
+    setting!("admit_within", admission.answer_within, parse::time, |t: &Duration| {
+        humantime::format_duration(*t).to_string()
+    }),
     setting!("admit_agent_image", admission.agent_image, |t| plain(t).map(Some), |image: &Option<String>| {
         image.clone().unwrap_or_default()
     }),

@@ -8,6 +8,7 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use k8s_openapi::api::core::v1::Pod;
 use kube_core::{
     DynamicObject,
@@ -30,8 +31,6 @@ use crate::{
 const BODY_BYTES: usize = 8 * 1024 * 1024;
 /// The API server is near, and its time-out short.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
-/// The API server waits for the answer with a pod in its hands.
-const ANSWER_WITHIN: Duration = Duration::from_millis(80);
 
 pub(super) async fn admit(State(parts): State<Parts>, request: Request) -> Response {
     let path = request.uri().path().to_owned();
@@ -49,8 +48,15 @@ fn count(parts: &Parts, kind: &'static str) {
 }
 
 fn answer(path: &str, response: AdmissionResponse) -> Response {
-    match serde_json::to_string(&response.into_review()) {
-        Ok(body) => json(StatusCode::OK, body),
+    let patch = response.patch.clone();
+    match serde_json::to_value(response.into_review()) {
+        Ok(mut review) => {
+            // the type writes bytes as a list of numbers; the API's form for bytes is base64
+            if let (Some(patch), Some(place)) = (patch, review.pointer_mut("/response/patch")) {
+                *place = BASE64_STANDARD.encode(patch).into();
+            }
+            json(StatusCode::OK, review.to_string())
+        }
         Err(error) => {
             refuse(path, StatusCode::INTERNAL_SERVER_ERROR, &Fault::new("response", error.to_string()))
         }
@@ -86,7 +92,7 @@ async fn review(request: Request) -> Result<AdmissionRequest<DynamicObject>, (St
 /// The answer: the pod is admitted, with a patch or without.
 async fn decide(parts: &Parts, asked: AdmissionRequest<DynamicObject>) -> AdmissionResponse {
     let response = AdmissionResponse::from(&asked);
-    match tokio::time::timeout(ANSWER_WITHIN, plan(parts, asked)).await {
+    match tokio::time::timeout(parts.admission.answer_within, plan(parts, asked)).await {
         Ok(Ok(plan)) => carry_out(parts, response, plan),
         Ok(Err(why)) => {
             count(parts, why);
