@@ -190,6 +190,11 @@ async fn a_retry_after_an_oom_kill_becomes_a_bigger_pod() {
     let chosen = memory_limit(&first);
     assert!((900..20_000).contains(&chosen), "{first}");
     assert_eq!(first["spec"]["initContainers"][1]["name"], "plimsoll");
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    let mut named = first.clone();
+    named["metadata"]["name"] = json!("runner-abcdefg");
+    std::fs::write(file.path(), named.to_string()).unwrap();
+    assert_eq!(crate::deploy::complaints(file.path()).unwrap_or_default(), Vec::<String>::new());
     // GitLab tries again by itself: the same job of the same pipeline, in a new pod, with the same variables
     webhook.attempt("killed", "777", chosen, true).await;
     let (again, _) = webhook.admit(&pod()).await;

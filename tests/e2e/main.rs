@@ -14,6 +14,7 @@ mod bad_input;
 mod build;
 mod build_hard;
 mod crash;
+mod deploy;
 mod directory;
 mod endurance;
 mod gantry;
