@@ -8,14 +8,18 @@
 //! | variants, `build_system` | `SPACK_JOB_SPEC_VARIANTS`, with `build_system=...` taken out |
 //! | arch | `SPACK_JOB_SPEC_ARCH`, this machine's |
 //! | stack, project, ref, owner | `SPACK_CI_STACK_NAME`, `CI_PROJECT_PATH`, `CI_COMMIT_REF_NAME`, `GITLAB_USER_LOGIN` |
-//! | label `stage` | `CI_JOB_STAGE` |
+//! | labels `stage`, `pipeline`, `job`, `commit` | `CI_JOB_STAGE`, `CI_PIPELINE_ID`, `CI_JOB_NAME`, `CI_COMMIT_SHA` |
 //! | `build_jobs` | `SPACK_BUILD_JOBS`, `-j` of the command, `MAKEFLAGS` |
+//!
+//! A retry of a job has another id, but the same pipeline and name: by these labels the server finds the attempts before it, and by the
+//! commit the same failure of another pipeline. No number of the attempt is read: GitLab has none for the job itself.
 //!
 //! The attempt's id is `CI_SERVER_HOST:CI_JOB_ID`, and what it asked for are the `KUBERNETES_*` that GitLab's runner reads.
 //! This is the one module that reads the environment, apart from the settings that clap declares. What it finds there is made
 //! to fit the bounds of the wire; what a person typed is refused with a reason instead.
 
 mod assign;
+mod secrets;
 
 use std::{env, ffi::OsString, path::Path};
 
@@ -27,6 +31,15 @@ use plimsoll_proto::{
 use crate::quantity;
 
 pub use assign::{NAMES, assign};
+pub use secrets::Secrets;
+
+/// Labels, and the variables that they are read from.
+const LABELS: [(&str, &str); 4] = [
+    ("stage", "CI_JOB_STAGE"),
+    ("pipeline", "CI_PIPELINE_ID"),
+    ("job", "CI_JOB_NAME"),
+    ("commit", "CI_COMMIT_SHA"),
+];
 
 /// What the surroundings say about a job, read once.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -39,12 +52,16 @@ pub struct Job {
     pub asked: Resources,
     /// Parallel jobs according to `MAKEFLAGS`.
     make_jobs: Option<u32>,
+    /// `MAKEFLAGS`; empty if it is not set.
+    pub make_flags: String,
     /// A CI system runs this job (`CI`), and it is GitLab (`GITLAB_CI`).
     pub ci: bool,
     /// See [`Self::ci`].
     pub gitlab: bool,
     /// The locale says that text is UTF-8 (the first of `LC_ALL`, `LC_CTYPE` and `LANG` that is set).
     pub utf8: bool,
+    /// What must not leave the job with its log.
+    pub secrets: Secrets,
     /// `XDG_STATE_HOME`, or `.local/state` of the home.
     pub state_dir: Option<String>,
 }
@@ -53,7 +70,8 @@ impl Job {
     /// Reads the process environment.
     pub fn from_process() -> Self {
         #[expect(clippy::disallowed_methods, reason = "the module that reads the environment")]
-        Self::read(|name| env::var(name).ok())
+        let job = Self::read(|name| env::var(name).ok());
+        Self { secrets: Secrets::of(env::vars_os()), ..job }
     }
 
     /// Reads an environment. Empty counts as not set, and so does the `None` that Spack writes.
@@ -81,8 +99,10 @@ impl Job {
         if key.arch.is_empty() {
             env::consts::ARCH.clone_into(&mut key.arch);
         }
-        if let Some(stage) = get("CI_JOB_STAGE") {
-            key.labels.insert("stage".to_owned(), fitting(&stage, limits::LABEL_BYTES));
+        for (label, name) in LABELS {
+            if let Some(value) = get(name) {
+                key.labels.insert(label.to_owned(), fitting(&value, limits::LABEL_BYTES));
+            }
         }
         if let Some(jobs) = get("SPACK_BUILD_JOBS").and_then(|jobs| build_jobs(&jobs)) {
             key.hints.get_or_insert_default().build_jobs = Some(jobs);
@@ -98,6 +118,8 @@ impl Job {
                 locale.contains("UTF-8") || locale.contains("UTF8")
             }),
             make_jobs: get("MAKEFLAGS").and_then(|flags| jobs_flag(flags.split_whitespace())),
+            make_flags: get("MAKEFLAGS").unwrap_or_default(),
+            secrets: Secrets::default(),
             state_dir: get("XDG_STATE_HOME").or_else(|| Some(format!("{}/.local/state", get("HOME")?))),
         }
     }
@@ -170,7 +192,7 @@ fn build_jobs(text: &str) -> Option<u32> {
 }
 
 /// The last of `-jN`, `-j N`, `--jobs N`, `--jobs=N`, `--parallel N` and `--parallel=N`.
-fn jobs_flag<'a>(words: impl Iterator<Item = &'a str>) -> Option<u32> {
+pub(crate) fn jobs_flag<'a>(words: impl Iterator<Item = &'a str>) -> Option<u32> {
     let mut words = words.peekable();
     let mut found = None;
     while let Some(word) = words.next() {
@@ -207,6 +229,8 @@ mod tests {
         ("CI_COMMIT_REF_NAME", "develop"),
         ("CI_JOB_NAME", "curl@8.15.0 /abcdefg"),
         ("CI_JOB_STAGE", "stage-3"),
+        ("CI_PIPELINE_ID", "777"),
+        ("CI_COMMIT_SHA", "c0ffee"),
         ("CI_JOB_ID", "12345"),
         ("CI_SERVER_HOST", "gitlab.spack.io"),
         ("GITLAB_USER_LOGIN", "bot"),
@@ -235,6 +259,9 @@ mod tests {
         assert_eq!(key.variants, "~gssapi+nghttp2 libs=shared,static tls=openssl");
         let texts = [&key.project, &key.r#ref, &key.owner, &key.labels["stage"]];
         assert_eq!(texts, ["spack/spack-packages", "develop", "bot", "stage-3"]);
+        // the server finds a job's earlier attempts by these
+        let lineage = ["pipeline", "job", "commit"].map(|label| key.labels[label].as_str());
+        assert_eq!(lineage, ["777", "curl@8.15.0 /abcdefg", "c0ffee"]);
         assert_eq!(job.attempt.as_deref(), Some("gitlab.spack.io:12345"));
         let asked = job.asked;
         assert_eq!(
