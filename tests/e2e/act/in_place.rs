@@ -25,13 +25,16 @@ while [ $n -lt {jobs} ]; do
 done
 for pid in $pids; do wait $pid || failed=1; done; [ -z \"$failed\" ] || exit 2";
 
+/// The attempt `mine`, which waits so long for a verdict that no slow machine is without one.
+const MINE: [&str; 7] = ["run", "--attempt", "mine", "--patience", "2m", "--key", "package=zlib"];
+
 fn agent(judge: &Judge, dir: &Path) -> Agent {
     Agent::new(Programs::for_tests(), judge.url(), &dir.join("spool")).with("DIR", dir.to_str().unwrap())
 }
 
 /// Runs a shell script as the attempt `mine`, with these options.
 async fn run(agent: &Agent, options: &[&str], script: &str) -> Answer {
-    let line = [&["run", "--attempt", "mine", "--key", "package=zlib"], options, &["--", "sh", "-c", script]];
+    let line = [&MINE, options, &["--", "sh", "-c", script]];
     let line: Vec<String> = line.concat().into_iter().map(str::to_owned).collect();
     let agent = agent.clone();
     let call = move || agent.call(&line.iter().map(String::as_str).collect::<Vec<_>>());
@@ -144,7 +147,7 @@ async fn a_command_that_says_its_own_number_is_left_alone() {
 
 /// Starts the agent, reads what it and its command say on standard error until a line holds `words`, and sends it SIGTERM.
 async fn terminate_at(agent: &Agent, options: &[&str], script: &str, words: &str) -> (Option<i32>, String) {
-    let line = [&["run", "--attempt", "mine", "--key", "package=zlib"], options, &["--", "sh", "-c", script]];
+    let line = [&MINE, options, &["--", "sh", "-c", script]];
     let mut command = agent.command(&line.concat());
     let mut child: Child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let (stderr, words) = (child.stderr.take().unwrap(), words.to_owned());
