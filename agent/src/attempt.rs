@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use plimsoll_proto::v1::{Finish, Hello, Key, Resources};
+use plimsoll_proto::v1::{Finish, Hello, Key, Resources, Verdict};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
     delivery::{self, Delivery, Report},
     meter::Meter,
     outlet,
-    report::{self, Advice, End, Facts},
+    report::{self, Advice, End, Facts, Wanted},
     sampler::{Measured, Sampler},
 };
 
@@ -53,7 +53,7 @@ pub(crate) struct Attempt<'a> {
 }
 
 /// The end of a build.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Ended {
     /// What is built, in few words.
     pub(crate) name: String,
@@ -61,6 +61,23 @@ pub(crate) struct Ended {
     pub(crate) wall: Duration,
     /// Whoever waits does not want to wait any longer, for this reason.
     pub(crate) interrupted: Option<String>,
+    /// The end of its log, where it was read; at most 64 KiB.
+    pub(crate) log_tail: Vec<u8>,
+    /// Something will be done about the verdict, so that it is asked for even if nobody reads it.
+    pub(crate) wants_verdict: bool,
+}
+
+/// What is known of an attempt that is closed.
+#[derive(Debug, Default)]
+pub(crate) struct Closed {
+    /// Its id.
+    pub(crate) attempt: String,
+    /// What was asked for, and the limits in force.
+    pub(crate) resources: Resources,
+    /// Only for a build that failed.
+    pub(crate) verdict: Option<Verdict>,
+    /// Why there is no verdict, if one was wanted.
+    pub(crate) problem: Option<String>,
 }
 
 /// What the server is told of an attempt at its start. `session` is a ULID.
@@ -103,9 +120,9 @@ impl<'a> Attempt<'a> {
 
     /// Closes the attempt: reads once more, delivers, reports. `interruption` is awaited meanwhile, and ends the waiting; it returns
     /// the name of a signal.
-    pub(crate) async fn close(self, ended: Ended, mut interruption: impl AsyncFnMut() -> String) {
+    pub(crate) async fn close(self, ended: Ended, mut interruption: impl AsyncFnMut() -> String) -> Closed {
         let Self { settings, id, resources, mut delivery, sampler, .. } = self;
-        let Ended { name, end, wall, interrupted } = ended;
+        let Ended { name, end, wall, interrupted, log_tail, wants_verdict } = ended;
         let Measured { last, totals, phases, curve, meter } = sampler.finish();
         let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
         // the last sample is taken after the end; the attempt does not end before it
@@ -118,9 +135,16 @@ impl<'a> Attempt<'a> {
         let finish =
             Finish { wall_ms, exit, totals: Some(totals), phases: phases.clone(), ..Finish::default() };
         let failed = exit.is_some_and(|exit| exit.code != Some(0)) || totals.oom_kill.unwrap_or(0) > 0;
+        let advises = settings.report.wants_advice();
+        let wanted = Wanted {
+            attempt: id.clone(),
+            log_tail,
+            verdict: failed && (wants_verdict || advises),
+            prediction: advises.then(|| settings.key.clone()),
+        };
         let (delivery, advice) = match interrupted {
             Some(signal) => (interruption_report(&signal), Advice::default()),
-            None => deliver(settings, delivery, finish, (&id, failed), &mut interruption).await,
+            None => deliver(settings, delivery, finish, wanted, &mut interruption).await,
         };
         let measures_only = settings.delivery.server.is_none();
         let facts = Facts {
@@ -137,15 +161,30 @@ impl<'a> Attempt<'a> {
             advice,
         };
         publish(&facts, settings, interruption).await;
+        closed(facts)
     }
 }
 
-/// Closes the attempt on the server, and asks for advice in what is left of the patience.
+fn closed(facts: Facts) -> Closed {
+    let Advice { verdict, problem, .. } = facts.advice;
+    let problem = problem.or_else(|| {
+        let undelivered = facts.delivery.problem.unwrap_or_else(|| "no reason is known".to_owned());
+        match (facts.measures_only, facts.delivery.delivered) {
+            (true, _) => Some("no server is set".to_owned()),
+            (false, false) => Some(format!("the samples were not delivered: {undelivered}")),
+            (false, true) => None,
+        }
+    });
+    Closed { attempt: facts.attempt, resources: facts.resources, verdict, problem }
+}
+
+/// Closes the attempt on the server, and asks what is wanted in what is left of the patience. An attempt that was not delivered is
+/// not asked about: the server may know another one by the same id.
 async fn deliver(
     settings: &Settings,
     delivery: Delivery,
     finish: Finish,
-    (id, failed): (&str, bool),
+    wanted: Wanted,
     interruption: &mut impl AsyncFnMut() -> String,
 ) -> (Report, Advice) {
     let now = Instant::now();
@@ -154,18 +193,17 @@ async fn deliver(
         report = delivery.finish_with(finish, settings.patience) => report,
         signal = interruption() => interruption_report(&signal),
     };
-    let has_server = settings.delivery.server.is_some();
-    if !(has_server && report.delivered && settings.report.wants_advice()) {
-        return (report, Advice::default());
+    let mut advice = Advice::default();
+    if settings.delivery.server.is_none() || !report.delivered || wanted.is_nothing() {
+        return (report, advice);
     }
-    let problem = |text: &str| Advice { problem: Some(text.to_owned()), ..Advice::default() };
-    let asked = report::ask(&settings.delivery, settings.key.clone(), id.to_owned(), failed);
-    let advice = tokio::select! {
-        answered = timeout_at(deadline, asked) => {
-            answered.unwrap_or_else(|_late| problem("it took too long to answer"))
+    let problem = tokio::select! {
+        answered = timeout_at(deadline, report::ask(&settings.delivery, wanted, &mut advice)) => {
+            answered.err().map(|_late| format!("the server took longer than {:?}", settings.patience))
         }
-        _signal = interruption() => problem("interrupted"),
+        _signal = interruption() => Some("interrupted".to_owned()),
     };
+    advice.problem = problem.or(advice.problem);
     (report, advice)
 }
 

@@ -135,7 +135,7 @@ impl Webhook {
             .collect();
         let batch = pb::Batch { attempt: name.into(), first_sequence: 1, lost: 0, samples };
         stream.exchange(Sent::Batch(batch)).await.unwrap();
-        let code = if killed { 1 } else { 0 };
+        let code = i32::from(killed);
         let finish = pb::Finish {
             attempt: name.into(),
             last_sequence: 60,

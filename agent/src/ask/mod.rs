@@ -6,6 +6,7 @@
 mod client;
 pub(crate) mod json;
 mod numbers;
+pub(crate) mod outlook;
 mod shell;
 mod text;
 pub(crate) mod words;

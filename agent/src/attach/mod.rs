@@ -124,7 +124,7 @@ impl<'a> Build<'a> {
     async fn follow(mut self, name: String, stop: &mut Stop) {
         let end = End::Followed(self.until_end(stop).await);
         let wall = self.attempt.start.elapsed();
-        let ended = Ended { name, end, wall, interrupted: None };
+        let ended = Ended { name, end, wall, ..Ended::default() };
         self.attempt.close(ended, async || stop.next().await.to_owned()).await;
     }
 

@@ -1,7 +1,7 @@
 //! The commands that ask the server.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
@@ -11,7 +11,7 @@ use plimsoll_proto::{
     v1::{Exit, Filter, GetStatsRequest, GroupBy, ListAttemptsRequest, ShouldRetryRequest},
 };
 
-use super::{KeyArgs, STATUSES, ServerArgs, delivery_args::attempt_id, log::log_tail};
+use super::{KeyArgs, STATUSES, ServerArgs, delivery_args::attempt_id, log::log_tail, retried::retried};
 use crate::{
     ask::{self, Answer, Failure, Format, PredictFormat},
     key::Job,
@@ -80,6 +80,14 @@ pub(super) struct ShouldRetryArgs {
     /// Kubernetes' reason for the end of the pod, for example Evicted.
     #[arg(long, value_name = "REASON", value_parser = reason)]
     pod_reason: Option<String>,
+    /// GitLab's list of the jobs of the pipeline, as JSON; `-` reads standard input.
+    #[arg(
+        help = "GitLab's list of the pipeline's jobs (JSON of .../pipelines/ID/jobs?include_retried=true): what was retried there \
+counts. `-` reads standard input",
+        long,
+        value_name = "FILE"
+    )]
+    include_retried: Option<PathBuf>,
     /// How to write the answer.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -185,6 +193,13 @@ impl ShouldRetryArgs {
         let known = own && !job.key.package.is_empty() || !self.key.keys.is_empty();
         let key = known.then(|| said.key_for(&[], &self.key.keys)).transpose()?;
         let exit = Exit { code: self.exit_code, signal: self.signal };
+        if [&self.log, &self.include_retried].iter().all(|path| path.as_deref() == Some(Path::new("-"))) {
+            return Err(
+                "--log and --include-retried cannot both be `-`: there is one standard input".to_owned()
+            );
+        }
+        let name = said.key.labels.get("job").map(String::as_str);
+        let include_retried = self.include_retried.as_deref().map(|path| retried(path, attempt, name));
         let log_tail = self.log.as_deref().map(log_tail).transpose()?.unwrap_or_default();
         Ok(ShouldRetryRequest {
             attempt: attempt.clone(),
@@ -195,6 +210,7 @@ impl ShouldRetryArgs {
             container_reason: self.container_reason.clone().unwrap_or_default(),
             pod_reason: self.pod_reason.clone().unwrap_or_default(),
             number: self.number,
+            include_retried: include_retried.transpose()?.unwrap_or_default(),
         })
     }
 }

@@ -53,11 +53,22 @@ pub(super) struct AttachArgs {
     measured: DeliveryArgs,
     #[command(flatten)]
     report: ReportArgs,
+    /// Refused with a reason.
+    #[arg(long, hide = true)]
+    exit_code_for: Vec<String>,
+    /// Refused with a reason.
+    #[arg(long, hide = true)]
+    retry_in_place: Option<String>,
 }
 
 impl AttachArgs {
     /// What `attach` needs to know.
     pub(super) fn settings(self, job: &Job) -> Result<attach::Settings, String> {
+        if !self.exit_code_for.is_empty() || self.retry_in_place.is_some() {
+            return Err("--exit-code-for and --retry-in-place are for `plimsoll run -- COMMAND`: attach follows a build that \
+                        somebody else has started, can neither start it again nor change its exit code"
+                .to_owned());
+        }
         let target = self.target()?;
         let command = match &target {
             Target::Process(pid) => command_line(self.host_proc.as_deref(), *pid),
@@ -123,6 +134,8 @@ mod tests {
     fn wrong_usage_is_refused_before_anything_is_searched() {
         for (line, expected) in [
             (vec![], "say which build"),
+            (vec!["--pid", "1", "--retry-in-place", "2"], "are for `plimsoll run -- COMMAND`"),
+            (vec!["--pid", "1", "--exit-code-for", "no=3"], "are for `plimsoll run -- COMMAND`"),
             (vec!["--pid", "1", "--cgroup", "x"], "say which build"),
             (vec!["--pid", "1", "--container-name", "x"], "say which build"),
             (vec!["--container", "abcdef12", "--container-name", "x"], "not both"),

@@ -70,6 +70,11 @@ impl DeliveryArgs {
         })
     }
 
+    /// The attempt has a name of its own, and not that of its CI job.
+    pub(super) fn names_its_attempt(&self) -> bool {
+        self.attempt.is_some()
+    }
+
     /// Where samples go.
     fn delivery(&self, job: &Job) -> delivery::Settings {
         delivery::Settings {

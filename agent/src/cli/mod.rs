@@ -3,11 +3,13 @@
 //! This module reads the line and turns it into settings and questions; `run`, `attach` and `ask` do the work. Exit statuses are a
 //! promise to scripts and stand in the help text of each command.
 
+mod act;
 mod ask;
 mod attach;
 mod delivery_args;
 mod log;
 mod output;
+mod retried;
 mod run;
 mod variables;
 

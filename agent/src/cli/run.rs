@@ -6,6 +6,7 @@ use clap::Args;
 use plimsoll_proto::quantity;
 
 use super::{
+    act::ActArgs,
     delivery_args::DeliveryArgs,
     output::{PhaseArgs, ReportArgs},
 };
@@ -13,11 +14,12 @@ use crate::{key::Job, run};
 
 /// Run a command and measure it.
 ///
-/// The command gets all signals, and its exit status is passed through, whatever becomes of the measurements.
+/// The command gets all signals, and its exit status is passed through, whatever becomes of the measurements. After a failure the
+/// server's verdict can be acted on: by another exit code (--exit-code-for), or by another try in the same place (--retry-in-place).
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit status: that of the command; 128 + n if signal n ended it; 127 not found, 126 cannot be executed; \
-2 wrong usage."
+the code of --exit-code-for if it failed and the server gave that verdict; 2 wrong usage."
 )]
 pub(super) struct RunArgs {
     #[command(flatten)]
@@ -29,6 +31,8 @@ pub(super) struct RunArgs {
     phases: PhaseArgs,
     #[command(flatten)]
     report: ReportArgs,
+    #[command(flatten)]
+    act: ActArgs,
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -37,11 +41,14 @@ pub(super) struct RunArgs {
 impl RunArgs {
     /// What `run` needs to know.
     pub(super) fn settings(self, job: &Job) -> Result<run::Settings, String> {
+        let shares_id = !self.measured.names_its_attempt();
         Ok(run::Settings {
+            acting: self.act.settings(job, shares_id)?,
             marks: self.phases.marks(job)?,
             attempt: self.measured.settings(job, &self.command, self.report.settings(job)?)?,
             command: self.command,
             limit_memory: self.limit_memory,
+            secrets: job.secrets.clone(),
         })
     }
 }
@@ -120,6 +127,17 @@ mod tests {
     }
 
     #[test]
+    fn verdicts_are_acted_on_only_if_that_is_asked_for() {
+        let line = ["--exit-code-for", "bigger=82,as_is=83", "--exit-code-for", "no=84", "--", "true"];
+        let acting = settings(&line, &[("CI_JOB_ID", "7"), ("MAKEFLAGS", "-j4")]).unwrap().acting;
+        assert_eq!(Ok(acting.exit_codes), run::ExitCodes::parse(["bigger=82", "as-is=83", "no=84"]));
+        assert_eq!((acting.retries, acting.make_flags.as_str(), acting.shares_id), (0, "-j4", true));
+        let line = ["--retry-in-place", "2", "--attempt", "mine", "--", "true"];
+        let acting = settings(&line, &[]).unwrap().acting;
+        assert_eq!((acting.exit_codes.is_empty(), acting.retries, acting.shares_id), (true, 2, false));
+    }
+
+    #[test]
     fn wrong_usage_is_refused_before_the_command_starts() {
         for (line, expected) in [
             (vec!["make"], "unexpected argument"),
@@ -131,6 +149,10 @@ mod tests {
             (vec!["--limit-memory", "lots", "--", "x"], "is not a size"),
             (vec!["--number", "0", "--", "x"], "0 is not in"),
             (vec!["--key", "pkg=x", "--", "x"], "names are: project"),
+            (vec!["--exit-code-for", "bigger=0", "--", "x"], "--exit-code-for \"bigger=0\": 0 would make"),
+            (vec!["--exit-code-for", "no=1", "--exit-code-for", "no=2", "--", "x"], "no has a code already"),
+            (vec!["--retry-in-place", "11", "--", "x"], "--retry-in-place \"11\": expected 1 to 10"),
+            (vec!["--retry-in-place", "0", "--", "x"], "expected 1 to 10"),
         ] {
             let error = settings(&line, &[]).unwrap_err();
             assert!(error.contains(expected), "{line:?}: {error}");

@@ -5,7 +5,10 @@ use std::ffi::{OsStr, OsString};
 
 use clap::{ArgMatches, Command, parser::ValueSource};
 
-use super::output::{check_phases, check_report};
+use super::{
+    act::{check_exit_codes, check_retries},
+    output::{check_phases, check_report},
+};
 
 /// The command line, without the variables of which `unusable` says so; their problems are told to `warn`.
 pub(super) fn without_unusable(
@@ -39,6 +42,8 @@ fn check(name: &OsStr, value: &OsStr) -> Result<(), Option<String>> {
     match name.to_str() {
         Some("PLIMSOLL_PHASES") => check_phases(words()?).map_err(Some),
         Some("PLIMSOLL_REPORT") => check_report(words()?).map_err(Some),
+        Some("PLIMSOLL_EXIT_CODE_FOR") => check_exit_codes(words()?).map_err(Some),
+        Some("PLIMSOLL_RETRY_IN_PLACE") => check_retries(words()?).map_err(Some),
         Some("PLIMSOLL_SERVER") => words().map(drop),
         _path => Ok(()),
     }
@@ -83,11 +88,17 @@ mod tests {
 
     #[test]
     fn a_wrong_variable_is_told_and_left_out() {
-        for (name, value) in [("PLIMSOLL_PHASES", "make"), ("PLIMSOLL_REPORT", "loud")] {
+        for (name, value) in [
+            ("PLIMSOLL_PHASES", "make"),
+            ("PLIMSOLL_REPORT", "loud"),
+            ("PLIMSOLL_EXIT_CODE_FOR", "bigger=82,bigger=83"),
+            ("PLIMSOLL_RETRY_IN_PLACE", "11"),
+        ] {
             let (names, said) = left(&[(name, value)]);
             assert!(!names.iter().any(|left| left == name), "{names:?}");
             assert_eq!(said.len(), 1, "{said:?}");
-            assert!(said[0].starts_with(name) && said[0].contains("expected"), "{said:?}");
+            let tells = said[0].contains("expected") || said[0].contains("already");
+            assert!(said[0].starts_with(name) && tells, "{said:?}");
         }
         let (names, said) = left(&[("PLIMSOLL_PHASES", "off"), ("PLIMSOLL_REPORT", "text,json=a")]);
         assert!(names.contains(&"PLIMSOLL_PHASES".to_owned()) && said.is_empty());

@@ -11,11 +11,15 @@
 //! | labels `stage`, `pipeline`, `job`, `commit` | `CI_JOB_STAGE`, `CI_PIPELINE_ID`, `CI_JOB_NAME`, `CI_COMMIT_SHA` |
 //! | `build_jobs` | `SPACK_BUILD_JOBS`, `-j` of the command, `MAKEFLAGS` |
 //!
+//! A retry of a job has another id, but the same pipeline and name: by these labels the server finds the attempts before it, and by the
+//! commit the same failure of another pipeline. No number of the attempt is read: GitLab has none for the job itself.
+//!
 //! The attempt's id is `CI_SERVER_HOST:CI_JOB_ID`, and what it asked for are the `KUBERNETES_*` that GitLab's runner reads.
 //! This is the one module that reads the environment, apart from the settings that clap declares. What it finds there is made
 //! to fit the bounds of the wire; what a person typed is refused with a reason instead.
 
 mod assign;
+mod secrets;
 
 use std::{env, ffi::OsString, path::Path};
 
@@ -26,6 +30,7 @@ use plimsoll_proto::{
 };
 
 pub use assign::{NAMES, assign};
+pub use secrets::Secrets;
 
 /// What the surroundings say about a job, read once.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -38,12 +43,16 @@ pub struct Job {
     pub asked: Resources,
     /// Parallel jobs according to `MAKEFLAGS`.
     make_jobs: Option<u32>,
+    /// `MAKEFLAGS`; empty if it is not set.
+    pub make_flags: String,
     /// A CI system runs this job (`CI`), and it is GitLab (`GITLAB_CI`).
     pub ci: bool,
     /// See [`Self::ci`].
     pub gitlab: bool,
     /// The locale says that text is UTF-8 (the first of `LC_ALL`, `LC_CTYPE` and `LANG` that is set).
     pub utf8: bool,
+    /// What must not leave the job with its log.
+    pub secrets: Secrets,
     /// `XDG_STATE_HOME`, or `.local/state` of the home.
     pub state_dir: Option<String>,
 }
@@ -52,7 +61,8 @@ impl Job {
     /// Reads the process environment.
     pub fn from_process() -> Self {
         #[expect(clippy::disallowed_methods, reason = "the module that reads the environment")]
-        Self::read(|name| env::var(name).ok())
+        let job = Self::read(|name| env::var(name).ok());
+        Self { secrets: Secrets::of(env::vars_os()), ..job }
     }
 
     /// Reads an environment. Empty counts as not set, and so does the `None` that Spack writes.
@@ -73,6 +83,8 @@ impl Job {
                 locale.contains("UTF-8") || locale.contains("UTF8")
             }),
             make_jobs: get("MAKEFLAGS").and_then(|flags| jobs_flag(flags.split_whitespace())),
+            make_flags: get("MAKEFLAGS").unwrap_or_default(),
+            secrets: Secrets::default(),
             state_dir: get("XDG_STATE_HOME").or_else(|| Some(format!("{}/.local/state", get("HOME")?))),
         }
     }
@@ -118,7 +130,7 @@ fn asked(get: &impl Fn(&str) -> Option<String>) -> Resources {
 }
 
 /// The last of `-jN`, `-j N`, `--jobs N`, `--jobs=N`, `--parallel N` and `--parallel=N`.
-fn jobs_flag<'a>(words: impl Iterator<Item = &'a str>) -> Option<u32> {
+pub(crate) fn jobs_flag<'a>(words: impl Iterator<Item = &'a str>) -> Option<u32> {
     let mut words = words.peekable();
     let mut found = None;
     while let Some(word) = words.next() {
@@ -155,6 +167,8 @@ mod tests {
         ("CI_COMMIT_REF_NAME", "develop"),
         ("CI_JOB_NAME", "curl@8.15.0 /abcdefg"),
         ("CI_JOB_STAGE", "stage-3"),
+        ("CI_PIPELINE_ID", "777"),
+        ("CI_COMMIT_SHA", "c0ffee"),
         ("CI_JOB_ID", "12345"),
         ("CI_SERVER_HOST", "gitlab.spack.io"),
         ("GITLAB_USER_LOGIN", "bot"),
@@ -183,6 +197,9 @@ mod tests {
         assert_eq!(key.variants, "~gssapi+nghttp2 libs=shared,static tls=openssl");
         let texts = [&key.project, &key.r#ref, &key.owner, &key.labels["stage"]];
         assert_eq!(texts, ["spack/spack-packages", "develop", "bot", "stage-3"]);
+        // the server finds a job's earlier attempts by these
+        let lineage = ["pipeline", "job", "commit"].map(|label| key.labels[label].as_str());
+        assert_eq!(lineage, ["777", "curl@8.15.0 /abcdefg", "c0ffee"]);
         assert_eq!(job.attempt.as_deref(), Some("gitlab.spack.io:12345"));
         let asked = job.asked;
         assert_eq!(

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{markers::Mark, tracker::Tracker};
+use super::{markers::Mark, tail::Tail, tracker::Tracker};
 
 /// Changes that may wait. A build that changes its phase faster than they are taken loses those in between, never the last one.
 const WAITING: usize = 1024;
@@ -26,6 +26,8 @@ pub(crate) enum Change {
 pub(super) struct Board {
     state: Mutex<State>,
     news: Notify,
+    /// The end of the log.
+    pub(super) tail: Tail,
 }
 
 #[derive(Debug, Default)]

@@ -8,6 +8,7 @@
 mod board;
 mod markers;
 mod pump;
+mod tail;
 mod terminal;
 mod tracker;
 
@@ -178,6 +179,11 @@ impl Output {
     /// As [`Self::next_change`], if there is one.
     pub(crate) fn take_change(&self) -> Option<Change> {
         self.board.take()
+    }
+
+    /// The end of what the build wrote so far, on both streams.
+    pub(crate) fn log_tail(&self) -> Vec<u8> {
+        self.board.tail.copy()
     }
 
     /// The real terminal has another size.

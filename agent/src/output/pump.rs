@@ -158,6 +158,7 @@ impl<S: AsFd + Send + 'static, K: AsFd + Send + 'static> Pump<S, K> {
 
     fn look_at(&mut self, bytes: &[u8]) {
         if let Kind::Pipe(scanner, board) | Kind::Terminal(scanner, board) = &mut self.kind {
+            board.tail.push(bytes);
             let marks = scanner.scan(bytes);
             if !marks.is_empty() {
                 board.note(marks);

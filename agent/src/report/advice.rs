@@ -25,33 +25,48 @@ pub(crate) struct Advice {
     pub(crate) problem: Option<String>,
 }
 
-/// Asks the server to which the attempt was delivered.
-pub(crate) async fn ask(delivery: &delivery::Settings, key: Key, attempt: String, failed: bool) -> Advice {
-    answers(delivery, key, attempt, failed)
-        .await
-        .unwrap_or_else(|failure| Advice { problem: Some(failure.to_string()), ..Advice::default() })
+/// What to ask the server about an attempt that it has.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) attempt: String,
+    /// The end of its log, where it was read.
+    pub(crate) log_tail: Vec<u8>,
+    /// Whether it is worth another attempt.
+    pub(crate) verdict: bool,
+    /// What the next attempt of this key should ask for.
+    pub(crate) prediction: Option<Key>,
 }
 
-async fn answers(
-    delivery: &delivery::Settings,
-    key: Key,
-    attempt: String,
-    failed: bool,
-) -> Result<Advice, Failure> {
-    let Some(server) = &delivery.server else { return Ok(Advice::default()) };
+impl Wanted {
+    /// There is nothing to ask.
+    pub(crate) fn is_nothing(&self) -> bool {
+        !self.verdict && self.prediction.is_none()
+    }
+}
+
+/// Asks the server to which the attempt was delivered. What is answered is in `advice` at once: a verdict counts even if nothing comes
+/// after it.
+pub(crate) async fn ask(delivery: &delivery::Settings, wanted: Wanted, advice: &mut Advice) {
+    if let Err(failure) = answers(delivery, wanted, advice).await {
+        advice.problem = Some(failure.to_string());
+    }
+}
+
+async fn answers(delivery: &delivery::Settings, wanted: Wanted, advice: &mut Advice) -> Result<(), Failure> {
+    let Some(server) = &delivery.server else { return Ok(()) };
     let client = Client::connect(server, delivery.ca.as_deref()).await?;
-    let verdict = if failed {
-        Some(client.should_retry(ShouldRetryRequest { attempt, ..ShouldRetryRequest::default() }).await?)
-    } else {
-        None
-    };
-    // a verdict that says what to ask for next knows more than a prediction
-    let next = verdict.as_ref().and_then(|verdict| verdict.next.clone());
-    let prediction = match next {
-        Some(next) => next,
-        None => client.predict(PredictRequest { key: Some(key) }).await?,
-    };
-    Ok(Advice { prediction: Some(prediction), verdict, problem: None })
+    let Wanted { attempt, log_tail, verdict, prediction } = wanted;
+    if verdict {
+        let question = ShouldRetryRequest { attempt, log_tail, ..ShouldRetryRequest::default() };
+        let verdict = client.should_retry(question).await?;
+        // a verdict that says what to ask for next knows more than a prediction
+        advice.prediction.clone_from(&verdict.next);
+        advice.verdict = Some(verdict);
+    }
+    if let (None, Some(key)) = (&advice.prediction, prediction) {
+        advice.prediction = Some(client.predict(PredictRequest { key: Some(key) }).await?);
+    }
+    Ok(())
 }
 
 /// A memory request that follows from this build alone, bytes. `None` if nothing follows: it was not measured, or it was killed

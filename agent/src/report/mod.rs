@@ -22,9 +22,10 @@ use plimsoll_proto::v1::{Exit, Phase, Resources, Totals};
 
 use crate::{clock, delivery};
 
-pub(crate) use advice::{Advice, ask};
+pub(crate) use advice::{Advice, Wanted, ask};
 pub(crate) use json::write as write_file;
 pub(crate) use line::name;
+pub(crate) use words::clean;
 
 /// How much is said.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -6,9 +6,12 @@ use plimsoll_proto::v1::{Phase, Prediction, Quantity, Verdict};
 
 use super::{
     Facts, advice, curve,
-    words::{self, Bytes, Processes, Time, percent},
+    words::{self, Bytes, Processes, Time, clean, percent},
 };
-use crate::ask::words::{action, cause, is_retry};
+use crate::ask::{
+    outlook,
+    words::{action, cause, is_retry},
+};
 
 /// Phases in the table; the rest is one line.
 const PHASES: usize = 8;
@@ -163,6 +166,9 @@ fn samples(facts: &Facts) -> String {
 fn advice_lines(page: &mut Page, facts: &Facts) {
     if let Some(verdict) = &facts.advice.verdict {
         page.line("retry", &verdict_words(verdict));
+        for line in outlook::lines(verdict) {
+            page.line("", &line);
+        }
     }
     if let Some(prediction) = &facts.advice.prediction {
         return page.line("next run", &prediction_words(prediction));
@@ -187,7 +193,12 @@ fn verdict_words(verdict: &Verdict) -> String {
         action => format!("yes, {}", action.replace('_', " ")),
     };
     let cause = cause(verdict.cause()).replace('_', " ");
-    format!("{answer}: {cause} ({:.0} % sure); {}", verdict.confidence * 100.0, clean(&verdict.reason))
+    let left = match verdict.attempts_left {
+        1 => "1 attempt left".to_owned(),
+        left => format!("{left} attempts left"),
+    };
+    let sure = verdict.confidence * 100.0;
+    format!("{answer}: {cause} ({sure:.0} % sure, {left}); {}", clean(&verdict.reason))
 }
 
 fn prediction_words(prediction: &Prediction) -> String {
@@ -206,11 +217,6 @@ fn prediction_words(prediction: &Prediction) -> String {
     add("jobs", prediction.build_jobs.as_ref(), |jobs| jobs.to_string());
     let from = format!("{} attempts, {:.0} % sure", prediction.attempts, prediction.confidence * 100.0);
     format!("{} ({from})", parts.join(", "))
-}
-
-/// Words of others, for one line: control characters could move the cursor or hide lines.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]

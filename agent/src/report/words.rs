@@ -86,6 +86,11 @@ pub(super) fn origin(origin: OomOrigin) -> &'static str {
     }
 }
 
+/// Words of others, for one line: control characters could move the cursor or hide lines.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -46,8 +46,14 @@ pub(super) fn listen() -> Option<unix::Signal> {
         .ok()
 }
 
-/// Starts a command with the signal mask `mask`, and with the streams of the agent, or of `output`.
-pub(super) fn start(command: &[OsString], mask: &SigSet, output: Option<&Output>) -> Result<Pid, Errno> {
+/// Starts a command with the signal mask `mask`, with the streams of the agent, or of `output`, and with `variables` in place of the
+/// agent's own.
+pub(super) fn start(
+    command: &[OsString],
+    variables: &[(OsString, OsString)],
+    mask: &SigSet,
+    output: Option<&Output>,
+) -> Result<Pid, Errno> {
     let arguments: Vec<CString> = command.iter().map(text).collect::<Result<_, _>>()?;
     let name = arguments.first().ok_or(Errno::ENOENT)?;
     let variable = |(mut name, value): (OsString, OsString)| {
@@ -55,7 +61,10 @@ pub(super) fn start(command: &[OsString], mask: &SigSet, output: Option<&Output>
         name.push(value);
         text(&name)
     };
-    let environment: Vec<CString> = std::env::vars_os().map(variable).collect::<Result<_, _>>()?;
+    let inherited =
+        std::env::vars_os().filter(|(name, _)| !variables.iter().any(|(changed, _)| changed == name));
+    let environment: Vec<CString> =
+        inherited.chain(variables.iter().cloned()).map(variable).collect::<Result<_, _>>()?;
     let mut attributes = PosixSpawnAttr::init()?;
     let mut flags = PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF;
     if output.is_some_and(Output::own_session) {

@@ -4,17 +4,45 @@
 //! it; in a group that it shares it could even be chosen instead of the build. The kernel spares a process at -1000 in both cases
 //! (kernel documentation, cgroup-v2, `memory.oom.group`).
 
-use std::fs;
+use std::{fs, io, path::PathBuf};
 
 use crate::kernel::Kernel;
 
 /// `OOM_SCORE_ADJ_MIN`: never killed for memory.
 const NEVER: &str = "-1000";
 
-/// Protects the calling process, where it has the right to (`CAP_SYS_RESOURCE`); elsewhere nothing changes. Whatever it starts
-/// later would be protected too, so the command is started before.
-pub(super) fn protect_from_kills(kernel: &Kernel) {
-    if let Err(error) = fs::write(kernel.path("/proc/self/oom_score_adj"), NEVER) {
-        tracing::debug!(%error, "the kernel may kill the agent for memory");
+/// The protection of the calling process. Whatever it starts while it is protected would be protected too.
+#[derive(Debug)]
+pub(super) struct Protection {
+    file: PathBuf,
+    /// What to go back to, once it is protected.
+    before: Option<String>,
+}
+
+impl Protection {
+    /// Not protected yet.
+    pub(super) fn new(kernel: &Kernel) -> Self {
+        Self { file: kernel.path("/proc/self/oom_score_adj"), before: None }
+    }
+
+    /// Protects the calling process, where it has the right to (`CAP_SYS_RESOURCE`); elsewhere nothing changes. After the command is
+    /// started.
+    pub(super) fn take(&mut self) {
+        let before = fs::read_to_string(&self.file).unwrap_or_else(|_absent| "0".to_owned());
+        match fs::write(&self.file, NEVER) {
+            Ok(()) => self.before = Some(before),
+            Err(error) => tracing::debug!(%error, "the kernel may kill the agent for memory"),
+        }
+    }
+
+    /// Gives the protection up; before another command is started.
+    ///
+    /// # Errors
+    /// The kernel does not take it. What is started then could not be killed for memory, and must not be started.
+    pub(super) fn lift(&mut self) -> io::Result<()> {
+        match self.before.take() {
+            Some(before) => fs::write(&self.file, before.trim()),
+            None => Ok(()),
+        }
     }
 }

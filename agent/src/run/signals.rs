@@ -99,9 +99,17 @@ impl Signals {
         }
     }
 
-    /// Forgets the signals that arrived so far.
-    pub(super) fn forget(&self) {
-        while self.fd.as_ref().is_some_and(|fd| read(fd.get_ref()).is_ok()) {}
+    /// A signal that has arrived already, as [`Self::next_but_size`].
+    pub(super) fn take_but_size(&self) -> Option<Arrived> {
+        let fd = self.fd.as_ref()?;
+        std::iter::from_fn(|| read(fd.get_ref()).ok()).find(|arrived| arrived.signal != Signal::SIGWINCH)
+    }
+
+    /// Forgets the signals that arrived so far. Returns whether one of them asked the job to end.
+    pub(super) fn forget(&self) -> bool {
+        let Some(fd) = &self.fd else { return false };
+        std::iter::from_fn(|| read(fd.get_ref()).ok())
+            .fold(false, |ends, arrived| ends | arrived.asks_to_end())
     }
 }
 

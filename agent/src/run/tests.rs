@@ -15,8 +15,8 @@ use nix::{
 
 use plimsoll_proto::v1::{Key, Resources};
 
-use super::*;
-use crate::delivery;
+use super::{signals::Arrived, *};
+use crate::{delivery, report};
 
 const SCRIPT: &str = "PLIMSOLL_TEST_SCRIPT";
 const LIMIT: &str = "PLIMSOLL_TEST_LIMIT";
@@ -55,6 +55,8 @@ fn agent_process() {
             report: report::Settings::default(),
         },
         limit_memory: variable(LIMIT).map(|bytes| bytes.parse().unwrap()),
+        secrets: Secrets::default(),
+        acting: Acting::default(),
         marks: variable(MARKS).map(|_set| Kinds { gitlab: true, ..Kinds::default() }),
     };
     let kernel = Kernel::at(variable(ROOT).unwrap_or_else(|| "/".to_owned()));

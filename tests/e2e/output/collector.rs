@@ -14,13 +14,16 @@ use plimsoll_proto::v1::{
 use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tokio_util::task::TaskTracker;
-use tonic::{Request, Response, Status, Streaming, transport::Server};
+use tonic::{
+    Request, Response, Status, Streaming,
+    transport::{Server, server::Router},
+};
 
 type Ended = Arc<Mutex<HashMap<String, Finish>>>;
 
 /// A running collector. Ends when it is dropped.
-pub(super) struct Collector {
-    pub(super) url: String,
+pub(crate) struct Collector {
+    pub(crate) url: String,
     ended: Ended,
     server: JoinHandle<()>,
 }
@@ -33,12 +36,16 @@ impl Drop for Collector {
 
 impl Collector {
     pub(super) async fn start() -> Self {
+        Self::serve(|service| Server::builder().add_service(service)).await
+    }
+
+    /// A collector beside other services.
+    pub(crate) async fn serve(beside: impl FnOnce(CollectorServer<Service>) -> Router) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (ended, tasks) = (Ended::default(), TaskTracker::new());
         let service = CollectorServer::new(Service { ended: Arc::clone(&ended), tasks: tasks.clone() });
-        let serving =
-            Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener));
+        let serving = beside(service).serve_with_incoming(TcpListenerStream::new(listener));
         let server = tasks.spawn(async move { serving.await.unwrap() });
         Self { url, ended, server }
     }
@@ -49,7 +56,7 @@ impl Collector {
     }
 }
 
-struct Service {
+pub(crate) struct Service {
     ended: Ended,
     tasks: TaskTracker,
 }

@@ -1,6 +1,6 @@
 //! The agent reads the build's output, and the build does not feel it; what is found out is said at the end.
 
-mod collector;
+pub(crate) mod collector;
 mod terminal;
 
 use std::{

@@ -1,7 +1,7 @@
 //! JSON of predictions, explanations and verdicts.
 
 use plimsoll_proto::v1::{
-    Basis, EvidenceLine, ExplainResponse, Prediction, Quantity, Rung, UsedAttempt, Verdict,
+    Basis, EvidenceLine, ExplainResponse, Outlook, Prediction, Quantity, Rung, UsedAttempt, Verdict,
 };
 use serde::Serialize;
 
@@ -91,6 +91,31 @@ pub(super) struct VerdictJson {
     attempts_left: u32,
     /// One sentence.
     reason: String,
+    /// `null` if the server does not say.
+    outlook: Option<OutlookJson>,
+}
+
+/// What the failure is called, and what a retry of it would mean.
+#[derive(Debug, Serialize)]
+struct OutlookJson {
+    /// 16 hexadecimal digits; empty if no line says what went wrong.
+    signature: String,
+    signature_line: String,
+    /// Other attempts that failed so at the same commit, or in the same job.
+    seen: u32,
+    /// Retries of this failure whose end is known, and those that passed.
+    retried: u32,
+    passed: u32,
+    /// Share of them, 0 to 1; `null` as long as there are none.
+    pass_rate: Option<f64>,
+    cost_memory_gib_hours: f64,
+    cost_cpu_core_hours: f64,
+    wait_ms: u64,
+    waiting_saves_gib_hours: f64,
+    /// The next size is below what the failure asks for.
+    clamped: bool,
+    /// What would mend it, if a retry cannot; empty if that is not known.
+    mend: String,
 }
 
 /// One observation.
@@ -155,6 +180,26 @@ impl From<&ExplainResponse> for ExplanationJson {
     }
 }
 
+impl From<&Outlook> for OutlookJson {
+    fn from(outlook: &Outlook) -> Self {
+        let rate = || f64::from(outlook.passed) / f64::from(outlook.retried);
+        Self {
+            signature: outlook.signature.clone(),
+            signature_line: outlook.signature_line.clone(),
+            seen: outlook.seen,
+            retried: outlook.retried,
+            passed: outlook.passed,
+            pass_rate: (outlook.retried > 0).then(rate),
+            cost_memory_gib_hours: outlook.cost_memory_gib_hours,
+            cost_cpu_core_hours: outlook.cost_cpu_core_hours,
+            wait_ms: outlook.wait_ms,
+            waiting_saves_gib_hours: outlook.waiting_saves_gib_hours,
+            clamped: outlook.clamped,
+            mend: outlook.mend.clone(),
+        }
+    }
+}
+
 impl From<&Verdict> for VerdictJson {
     fn from(verdict: &Verdict) -> Self {
         let evidence = |line: &EvidenceLine| EvidenceJson {
@@ -172,6 +217,7 @@ impl From<&Verdict> for VerdictJson {
             next: verdict.next.as_ref().map(PredictionJson::from),
             attempts_left: verdict.attempts_left,
             reason: verdict.reason.clone(),
+            outlook: verdict.outlook.as_ref().map(OutlookJson::from),
         }
     }
 }
@@ -217,5 +263,21 @@ mod tests {
             [&said["retry"], &said["action"], &said["cause"]],
             [&json!(true), &json!("bigger"), &json!("oom")]
         );
+        assert_eq!(said["outlook"], Value::Null);
+    }
+
+    #[test]
+    fn a_verdict_says_what_a_retry_would_mean() {
+        let outlook = Outlook { retried: 4, passed: 3, wait_ms: 30, ..Outlook::default() };
+        let verdict = Verdict { outlook: Some(outlook), ..Verdict::default() };
+        let said: Value = serde_json::from_str(&render_verdict(&verdict)).unwrap();
+        let said = &said["outlook"];
+        assert_eq!(
+            [&said["pass_rate"], &said["wait_ms"], &said["clamped"]],
+            [&json!(0.75), &json!(30), &json!(false)]
+        );
+        let verdict = Verdict { outlook: Some(Outlook::default()), ..Verdict::default() };
+        let said: Value = serde_json::from_str(&render_verdict(&verdict)).unwrap();
+        assert_eq!(said["outlook"]["pass_rate"], Value::Null, "nothing was tried, so nothing is known");
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use plimsoll_proto::v1::{Basis, ExplainResponse, Prediction, Quantity, Rung, Verdict};
 
 use super::clean;
-use crate::ask::{numbers, words};
+use crate::ask::{numbers, outlook, words};
 
 /// Attempts that an explanation shows.
 const SHOWN: usize = 20;
@@ -61,7 +61,7 @@ pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String 
     text
 }
 
-/// The answer in the first line, then why, then with what size.
+/// The answer in the first line, then why (`+` for it, `-` against it), then what a retry would mean, then with what size.
 pub(in crate::ask) fn render_verdict(verdict: &Verdict) -> String {
     let answer = match words::action(verdict.action()).as_str() {
         _ if !words::is_retry(verdict.action()) => "do not retry".to_owned(),
@@ -76,6 +76,9 @@ pub(in crate::ask) fn render_verdict(verdict: &Verdict) -> String {
     for line in &verdict.evidence {
         let mark = if line.supports { '+' } else { '-' };
         let _written = writeln!(text, "  {mark} {:<9} {}", clean(&line.source), clean(&line.text));
+    }
+    for line in outlook::lines(verdict) {
+        let _written = writeln!(text, "{line}");
     }
     if let Some(next) = &verdict.next {
         let _written = write!(text, "next attempt:\n{}", render_prediction(next));
@@ -117,7 +120,7 @@ fn attempts(count: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::{Action, Cause, EvidenceLine, UsedAttempt};
+    use plimsoll_proto::v1::{Action, Cause, EvidenceLine, Outlook, UsedAttempt};
 
     use super::*;
 
@@ -169,13 +172,16 @@ seven attempts [2J agree
     #[test]
     fn a_verdict_begins_with_the_answer() {
         let line = EvidenceLine { source: "kernel".to_owned(), text: "1 kill".to_owned(), supports: true };
+        let against = EvidenceLine { source: "exit".to_owned(), text: "code 1".to_owned(), supports: false };
+        let outlook = Outlook { retried: 4, passed: 1, ..Outlook::default() };
         let verdict = Verdict {
             action: Action::FewerJobs.into(),
             cause: Cause::Oom.into(),
             confidence: 0.9,
-            evidence: vec![line],
+            evidence: vec![line, against],
             next: Some(prediction()),
             attempts_left: 1,
+            outlook: Some(outlook),
             ..Verdict::default()
         };
         let text = render_verdict(&verdict);
@@ -183,6 +189,8 @@ seven attempts [2J agree
             text.starts_with("retry fewer jobs: oom (90 % sure, 1 attempt left)\n  + kernel    1 kill\n"),
             "{text}"
         );
+        let rest = "  - exit      code 1\nchance: 1 of 4 retries of this failure passed (25 %)\nnext attempt:\nmemory";
+        assert!(text.contains(rest), "{text}");
         let no =
             Verdict { action: Action::No.into(), cause: Cause::Deterministic.into(), ..Verdict::default() };
         assert!(render_verdict(&no).starts_with("do not retry: deterministic"));

@@ -97,3 +97,19 @@ fn a_log_that_cannot_be_read_is_wrong_usage() {
     let words = ["--attempt", "a", "--log", "/no/such/log"];
     assert!(question(&words, &Job::default()).unwrap_err().contains("--log /no/such/log"));
 }
+
+#[test]
+fn what_gitlab_lists_is_asked_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("jobs.json");
+    std::fs::write(
+        &path,
+        r#"[{"id":7,"name":"judge","status":"failed"},{"id":8,"name":"x","status":"failed"}]"#,
+    )
+    .unwrap();
+    let job = job(&[("CI_JOB_ID", "9"), ("CI_JOB_NAME", "judge")]);
+    let asked = question(&["--include-retried", path.to_str().unwrap()], &job).unwrap();
+    assert_eq!(asked.include_retried.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["7"]);
+    let both = question(&["--include-retried", "-", "--log", "-"], &job).unwrap_err();
+    assert!(both.contains("one standard input"), "{both}");
+}

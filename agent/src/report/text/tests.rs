@@ -1,4 +1,4 @@
-use plimsoll_proto::v1::{Action, Cause, Exit, OomOrigin, Resources, Totals};
+use plimsoll_proto::v1::{Action, Cause, Exit, OomOrigin, Outlook, Resources, Totals};
 
 use super::*;
 use crate::{
@@ -67,6 +67,8 @@ fn a_killed_build_names_the_limit_and_the_verdict() {
         cause: Cause::Oom.into(),
         confidence: 0.97,
         reason: "killed\x1b[2J at 4 GiB".to_owned(),
+        attempts_left: 2,
+        outlook: Some(Outlook { cost_memory_gib_hours: 0.5, ..Outlook::default() }),
         ..Verdict::default()
     });
     let page = body(&facts, true);
@@ -74,7 +76,11 @@ fn a_killed_build_names_the_limit_and_the_verdict() {
     let killed =
         "  killed    2 processes by the kernel, at a limit above the build's own, which others may share";
     assert!(page.contains(killed), "{page}");
-    assert!(page.contains("  retry     yes, fewer jobs: oom (97 % sure); killed [2J at 4 GiB\n"), "{page}");
+    assert!(
+        page.contains("  retry     yes, fewer jobs: oom (97 % sure, 2 attempts left); killed [2J at 4 GiB\n"),
+        "{page}"
+    );
+    assert!(page.contains("            cost: 0.500 GiB x h of memory, 0.000 core h\n"), "{page}");
     assert!(page.contains("more memory than 3.00 GiB: it was held back there"), "{page}");
 }
 

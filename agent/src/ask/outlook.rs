@@ -1,0 +1,85 @@
+//! What a retry would mean, for people: its chance, its cost, and what else is known of the failure.
+
+use plimsoll_proto::v1::Verdict;
+
+use super::numbers;
+use crate::report::clean;
+
+/// One line for each thing that is known; the same for whoever asks and for the job's log.
+pub(crate) fn lines(verdict: &Verdict) -> Vec<String> {
+    let Some(outlook) = &verdict.outlook else { return Vec::new() };
+    let mut lines = Vec::new();
+    if !outlook.signature_line.is_empty() {
+        lines.push(format!("failure: {}", clean(&outlook.signature_line)));
+    }
+    if outlook.seen > 0 {
+        lines.push(format!("seen {} at this commit or in this job", times(outlook.seen)));
+    }
+    if outlook.retried > 0 {
+        let share = numbers::percent(f64::from(outlook.passed) / f64::from(outlook.retried));
+        lines.push(format!(
+            "chance: {} of {} retries of this failure passed ({share})",
+            outlook.passed, outlook.retried
+        ));
+    }
+    let (memory, cpu) = (outlook.cost_memory_gib_hours, outlook.cost_cpu_core_hours);
+    if memory > 0.0 || cpu > 0.0 {
+        lines.push(format!("cost: {memory:.3} GiB x h of memory, {cpu:.3} core h"));
+    }
+    if outlook.wait_ms > 0 {
+        let (wait, saves) = (numbers::millis(outlook.wait_ms), outlook.waiting_saves_gib_hours);
+        let saved = if saves > 0.0 { format!(", which saves {saves:.3} GiB x h") } else { String::new() };
+        lines.push(format!("wait {wait} before it{saved}"));
+    }
+    if outlook.clamped {
+        lines.push("the next size is below what the failure asks for: there is no more".to_owned());
+    }
+    // the reason ends with it already, in most answers
+    if !outlook.mend.is_empty() && !verdict.reason.contains(&outlook.mend) {
+        lines.push(format!("what mends it: {}", clean(&outlook.mend)));
+    }
+    lines
+}
+
+fn times(count: u32) -> String {
+    if count == 1 { "once more".to_owned() } else { format!("{count} times more") }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::v1::Outlook;
+
+    use super::*;
+
+    #[test]
+    fn chance_cost_and_wait_are_told_where_they_are_known() {
+        let outlook = Outlook {
+            signature: "0011223344556677".to_owned(),
+            signature_line: "the moon\u{1b}[2J is full".to_owned(),
+            seen: 2,
+            retried: 4,
+            passed: 3,
+            cost_memory_gib_hours: 1.5,
+            cost_cpu_core_hours: 0.25,
+            wait_ms: 30_000,
+            waiting_saves_gib_hours: 0.75,
+            clamped: true,
+            mend: "ask the moon".to_owned(),
+        };
+        let mut verdict = Verdict { outlook: Some(outlook), ..Verdict::default() };
+        let expected = [
+            "failure: the moon [2J is full",
+            "seen 2 times more at this commit or in this job",
+            "chance: 3 of 4 retries of this failure passed (75 %)",
+            "cost: 1.500 GiB x h of memory, 0.250 core h",
+            "wait 30.0 s before it, which saves 0.750 GiB x h",
+            "the next size is below what the failure asks for: there is no more",
+            "what mends it: ask the moon",
+        ];
+        assert_eq!(lines(&verdict), expected);
+        verdict.reason = "broken; ask the moon".to_owned();
+        assert_eq!(lines(&verdict).len(), expected.len() - 1);
+        verdict.outlook = Some(Outlook::default());
+        assert!(lines(&verdict).is_empty() && lines(&Verdict::default()).is_empty());
+    }
+}

@@ -1,0 +1,208 @@
+//! The tries of one run: the first, those that follow from verdicts, and the exit code in the end. Each try is an attempt of its own.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use plimsoll_proto::v1::Exit;
+
+use super::{
+    Settings,
+    again::{Next, Place, next},
+    build::{Tried, Try},
+    command::exit_code,
+    jobs::Jobs,
+    protection::Protection,
+    runs,
+    signals::Signals,
+};
+use crate::{
+    ask::words,
+    attempt::say,
+    kernel::Kernel,
+    report::{Style, clean},
+};
+
+/// A run.
+pub(super) struct Tries<'a> {
+    kernel: &'a Kernel,
+    settings: Settings,
+    signals: Signals,
+    protection: Protection,
+    jobs: Jobs,
+    /// Retries so far.
+    retried: u32,
+    /// Id of the first attempt.
+    first: String,
+}
+
+impl<'a> Tries<'a> {
+    /// Blocks the signals, so that those for the build are passed on to it.
+    pub(super) fn new(kernel: &'a Kernel, mut settings: Settings) -> Self {
+        let signals = Signals::block();
+        let known = settings.attempt.key.hints.and_then(|hints| hints.build_jobs);
+        let jobs = if settings.acting.retries > 0 {
+            Jobs::of(&settings.command, known, &settings.acting.make_flags)
+        } else {
+            // without retries nothing in the command has a meaning of its own
+            Jobs::as_it_is(&settings.command)
+        };
+        if let Some(jobs) = jobs.now() {
+            settings.attempt.key.hints.get_or_insert_default().build_jobs = Some(jobs);
+        }
+        let protection = Protection::new(kernel);
+        Self { kernel, settings, signals, protection, jobs, retried: 0, first: String::new() }
+    }
+
+    /// Runs the command until it passes, or nothing more is to be done here. Returns the exit code.
+    pub(super) async fn run(mut self) -> u8 {
+        self.take_id();
+        loop {
+            let tried = match self.attempt_once().await {
+                Ok(tried) => tried,
+                Err(code) => return code,
+            };
+            if tried.exit.code == Some(0) || !self.settings.acting.wants_verdict() {
+                return exit_code(tried.exit);
+            }
+            let Some((jobs, wait)) = self.decide(&tried) else { return self.conclude(&tried) };
+            if let Some(signal) = self.wait(wait).await {
+                self.say(&format!("does not try again: {signal} came while it waited"));
+                return exit_code(tried.exit);
+            }
+            if let Err(error) = self.protection.lift() {
+                self.say(&format!("does not try again: the kernel would not kill it for memory: {error}"));
+                return self.conclude(&tried);
+            }
+            self.prepare_next(&tried, jobs);
+        }
+    }
+
+    /// A job may run several commands, and each is an attempt of its own.
+    fn take_id(&mut self) {
+        let Settings { attempt, acting, .. } = &mut self.settings;
+        if let Some(id) =
+            attempt.id.as_mut().filter(|_| acting.shares_id && attempt.delivery.server.is_some())
+        {
+            *id = runs::own_id(&attempt.delivery.spool_dir, id);
+        }
+    }
+
+    async fn attempt_once(&mut self) -> Result<Tried, u8> {
+        let Settings { attempt, limit_memory, marks, secrets, acting, .. } = &self.settings;
+        let one = Try {
+            attempt,
+            command: self.jobs.command(),
+            variables: self.jobs.variables(),
+            limit_memory: *limit_memory,
+            marks: marks.as_ref(),
+            secrets,
+            wants_verdict: acting.wants_verdict(),
+        };
+        one.run(self.kernel, &self.signals, &mut self.protection).await
+    }
+
+    /// Whether to try again, with how many jobs and after which time.
+    fn decide(&self, tried: &Tried) -> Option<(Option<u32>, Duration)> {
+        let acting = &self.settings.acting;
+        if acting.retries == 0 || ended_on_purpose(tried) {
+            return None;
+        }
+        let verdict = tried.closed.verdict.as_ref()?;
+        let place = Place {
+            jobs: self.jobs.now(),
+            fixed: self.jobs.fixed(),
+            memory_limit: tried.closed.resources.memory_limit_bytes,
+            larger_elsewhere: acting.exit_codes.of(plimsoll_proto::v1::Action::Bigger).is_some(),
+        };
+        match next(verdict, &place) {
+            Next::Stop(why) => {
+                self.say(&format!("does not try again here: {why}"));
+                None
+            }
+            Next::Again { .. } if self.retried >= acting.retries => {
+                self.say(&format!("does not try again: all {} retries are used up", acting.retries));
+                None
+            }
+            Next::Again { jobs, wait, why } => {
+                let number = self.retried.saturating_add(1);
+                let with = jobs.map(|jobs| format!(" with -j{jobs}")).unwrap_or_default();
+                let after = if wait.is_zero() { String::new() } else { format!(" after {wait:.1?}") };
+                self.say(&format!("tries again here ({number} of {}){with}{after}: {why}", acting.retries));
+                Some((jobs, wait))
+            }
+        }
+    }
+
+    /// The next attempt retries the one that failed.
+    fn prepare_next(&mut self, tried: &Tried, jobs: Option<u32>) {
+        if let Some(jobs) = jobs {
+            self.jobs.set(jobs);
+        }
+        if self.retried == 0 {
+            self.first.clone_from(&tried.closed.attempt);
+        }
+        self.retried = self.retried.saturating_add(1);
+        let attempt = &mut self.settings.attempt;
+        let suffix = format!("/{}", self.retried.saturating_add(1));
+        attempt.id = Some(runs::with_suffix(&self.first, &suffix));
+        attempt.number = attempt.number.saturating_add(1);
+        attempt.retries.clone_from(&tried.closed.attempt);
+        attempt.key.hints.get_or_insert_default().build_jobs = self.jobs.now();
+    }
+
+    /// Waits, unless a signal comes or has come: it means that nobody wants another try.
+    async fn wait(&self, wait: Duration) -> Option<Signal> {
+        if let Some(arrived) = self.signals.take_but_size() {
+            return Some(arrived.signal);
+        }
+        tokio::select! {
+            biased;
+            arrived = self.signals.next_but_size() => Some(arrived.signal),
+            () = tokio::time::sleep(wait) => None,
+        }
+    }
+
+    /// The exit code of a run that failed, for good.
+    fn conclude(&self, tried: &Tried) -> u8 {
+        let (own, codes) = (exit_code(tried.exit), &self.settings.acting.exit_codes);
+        if ended_on_purpose(tried) {
+            self.say(&format!("exit code {own} stays: the job was told to end"));
+            return own;
+        }
+        let Some(verdict) = &tried.closed.verdict else {
+            let why = tried.closed.problem.as_deref().unwrap_or("nobody was asked");
+            self.say(&format!("exit code {own} stays: no verdict: {}", clean(why)));
+            return own;
+        };
+        let word = words::action(verdict.action()).replace('_', " ");
+        match codes.of(verdict.action()) {
+            Some(code) => {
+                let reason = clean(&verdict.reason);
+                self.say(&format!("exit code {code} in place of {own}: the verdict is {word}: {reason}"));
+                code
+            }
+            None if codes.is_empty() => own,
+            None => {
+                self.say(&format!("exit code {own} stays: no code is set for the verdict {word}"));
+                own
+            }
+        }
+    }
+
+    fn say(&self, text: &str) {
+        if self.settings.attempt.report.style != Style::None {
+            say(&format!("plimsoll: {text}"));
+        }
+    }
+}
+
+/// A signal asked the job to end, or ended the build: then it did not fail by itself.
+fn ended_on_purpose(tried: &Tried) -> bool {
+    const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
+    let Exit { code, signal } = tried.exit;
+    let by = |ending: Signal| {
+        let number = ending as i32;
+        signal == Some(number) || code == Some(128 + number)
+    };
+    tried.told_to_end || ENDING.into_iter().any(by)
+}

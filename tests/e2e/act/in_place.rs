@@ -1,0 +1,224 @@
+//! Another try in the same place: fewer jobs, or later; never against a signal that asks the job to end.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Stdio},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use plimsoll_proto::v1::{Action, Outlook, Verdict};
+use plimsoll_tests::{Agent, Answer, Programs, Server};
+
+use super::judge::{Judge, fewer, verdict};
+
+/// Each job holds 40 MiB until all of them do, so that their number decides what the build needs. Jobs that were killed end the wait
+/// too.
+const HUNGRY: &str = "cd $DIR && rm -f done.*; n=0; pids=
+while [ $n -lt {jobs} ]; do
+  { head -c 40M /dev/zero; : >done.$n; until [ $(ls done.* | wc -l) -ge {jobs} ]; do sleep 0.05; done; } | tail >/dev/null &
+  pids=\"$pids $!\"; n=$((n + 1))
+done
+for pid in $pids; do wait $pid || failed=1; done; [ -z \"$failed\" ] || exit 2";
+
+/// The attempt `mine`, which waits so long for a verdict that no slow machine is without one.
+const MINE: [&str; 7] = ["run", "--attempt", "mine", "--patience", "2m", "--key", "package=zlib"];
+
+fn agent(judge: &Judge, dir: &Path) -> Agent {
+    Agent::new(Programs::for_tests(), judge.url(), &dir.join("spool")).with("DIR", dir.to_str().unwrap())
+}
+
+/// Runs a shell script as the attempt `mine`, with these options.
+async fn run(agent: &Agent, options: &[&str], script: &str) -> Answer {
+    let line = [&MINE, options, &["--", "sh", "-c", script]];
+    let line: Vec<String> = line.concat().into_iter().map(str::to_owned).collect();
+    let agent = agent.clone();
+    let call = move || agent.call(&line.iter().map(String::as_str).collect::<Vec<_>>());
+    tokio::task::spawn_blocking(call).await.unwrap()
+}
+
+fn as_is(wait_ms: u64) -> Verdict {
+    Verdict { outlook: Some(Outlook { wait_ms, ..Outlook::default() }), ..verdict(Action::AsIs) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_that_is_killed_for_memory_passes_with_fewer_jobs() {
+    let dir = tempfile::tempdir().unwrap();
+    // the largest place that there is has 100 MiB
+    let cap =
+        ["--memory-cap", "100MiB", "--default-memory-limit", "64MiB", "--default-memory-request", "64MiB"];
+    let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &cap).unwrap();
+    let agent = Agent::new(Programs::for_tests(), server.url(), &dir.path().join("spool"));
+    let agent = agent.with("DIR", dir.path().to_str().unwrap());
+    let options = [
+        "--limit-memory",
+        "100MiB",
+        "--key",
+        "build_jobs=4",
+        "--retry-in-place",
+        "2",
+        "--exit-code-for",
+        "no=80",
+    ];
+    let ran = run(&agent, &options, HUNGRY).await;
+    if ran.stderr.contains("without the memory limit") {
+        eprintln!("skipped: {}", ran.stderr);
+        return;
+    }
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("tries again here (1 of 2) with -j2: "), "{}", ran.stderr);
+    let [first, second] =
+        ["mine", "mine/2"].map(|id| agent.json(&["show", "--attempt", id])["summary"].clone());
+    assert_eq!((&first["cause"], &first["outcome"]), (&"oom".into(), &"failed".into()), "{first}");
+    assert_eq!(first["key"]["build_jobs"], 4, "{first}");
+    assert_eq!((&second["retries"], &second["number"]), (&"mine".into(), &2.into()), "{second}");
+    assert_eq!(
+        (&second["key"]["build_jobs"], &second["outcome"]),
+        (&2.into(), &"succeeded".into()),
+        "{second}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_are_told_the_number_by_their_variables() {
+    let dir = tempfile::tempdir().unwrap();
+    let judge = Judge::with(&[fewer(3), fewer(1)]).await;
+    let agent = agent(&judge, dir.path()).with("MAKEFLAGS", "k -j8");
+    let script = "echo $MAKEFLAGS/$SPACK_BUILD_JOBS/$CMAKE_BUILD_PARALLEL_LEVEL/$CARGO_BUILD_JOBS; \
+                  [ \"$CARGO_BUILD_JOBS\" = 1 ] || exit 5";
+    let ran = run(&agent, &["--retry-in-place", "10"], script).await;
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "k -j8///\nk -j3/3/3/3\nk -j1/1/1/1\n"), "{ran:?}");
+    let asked: Vec<String> = judge.asked().into_iter().map(|asked| asked.attempt).collect();
+    assert_eq!(asked, ["mine", "mine/2"], "a try that passed is not judged");
+    assert_eq!(
+        ran.stderr.matches("plimsoll: zlib ended with").count(),
+        3,
+        "a report for each: {}",
+        ran.stderr
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_larger_place_is_asked_for_where_there_is_one_and_made_up_for_by_fewer_jobs_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let judge = Judge::with(&[verdict(Action::Bigger), verdict(Action::Bigger)]).await;
+    let agent = agent(&judge, dir.path());
+    let options = ["--retry-in-place", "1", "--key", "build_jobs=4"];
+    let here = run(&agent, &options, "echo {jobs}; [ {jobs} = 2 ] || exit 3").await;
+    assert_eq!((here.code, here.stdout.as_str()), (Some(0), "4\n2\n"), "{here:?}");
+    assert!(here.stderr.contains("there is no more memory here, so with fewer jobs"), "{}", here.stderr);
+    let options = [&options[..], &["--exit-code-for", "bigger=82"]].concat();
+    let elsewhere = run(&agent, &options, "echo {jobs}; exit 3").await;
+    assert_eq!((elsewhere.code, elsewhere.stdout.as_str()), (Some(82), "4\n"), "{elsewhere:?}");
+    assert!(elsewhere.stderr.contains("it needs a larger place"), "{}", elsewhere.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_exit_code_counts_and_the_verdict_on_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let judge = Judge::with(&[as_is(10), as_is(10), as_is(0), verdict(Action::Elsewhere)]).await;
+    let agent = agent(&judge, dir.path());
+    let script = "echo x >>$DIR/tries; exit $(wc -l <$DIR/tries)";
+    let codes = ["--exit-code-for", "elsewhere=85"];
+    let ran = run(&agent, &[&["--retry-in-place", "1"], &codes[..]].concat(), script).await;
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("all 1 retries are used up"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("exit code 2 stays: no code is set for the verdict as is"), "{}", ran.stderr);
+    let ran = run(&agent, &[&["--retry-in-place", "5"], &codes[..]].concat(), script).await;
+    assert_eq!(ran.code, Some(85), "{ran:?}");
+    assert!(ran.stderr.contains("does not try again here: it needs another place"), "{}", ran.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_says_its_own_number_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let judge = Judge::with(&[fewer(2)]).await;
+    let agent = agent(&judge, dir.path());
+    let line = ["run", "--retry-in-place", "2", "--attempt", "own", "--", "sh", "-c", "exit 3", "sh", "-j8"];
+    let ran = tokio::task::spawn_blocking(move || agent.call(&line)).await.unwrap();
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.stderr.contains("the command says -j8 itself; write {jobs}"), "{}", ran.stderr);
+    assert_eq!(judge.asked().len(), 1);
+}
+
+/// Starts the agent, reads what it and its command say on standard error until a line holds `words`, and sends it SIGTERM.
+async fn terminate_at(agent: &Agent, options: &[&str], script: &str, words: &str) -> (Option<i32>, String) {
+    let line = [&MINE, options, &["--", "sh", "-c", script]];
+    let mut command = agent.command(&line.concat());
+    let mut child: Child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let (stderr, words) = (child.stderr.take().unwrap(), words.to_owned());
+    let wait = move || {
+        let (mut said, mut told) = (String::new(), false);
+        for line in BufReader::new(stderr).lines() {
+            let line = line.unwrap();
+            if !told && line.contains(&words) {
+                kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).unwrap();
+                told = true;
+            }
+            said.push_str(&line);
+            said.push('\n');
+        }
+        (child.wait().unwrap().code(), said)
+    };
+    tokio::task::spawn_blocking(wait).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_while_it_waits_ends_it_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let judge = Judge::with(&[as_is(600_000)]).await;
+    let agent = agent(&judge, dir.path());
+    let options = ["--retry-in-place", "3", "--exit-code-for", "as-is=81"];
+    let script = "echo x >>$DIR/tries; exit 3";
+    let (code, said) = terminate_at(&agent, &options, script, "tries again here (1 of 3) after 600.0s").await;
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("does not try again: SIGTERM came while it waited"), "{said}");
+    assert_eq!(fs::read_to_string(dir.path().join("tries")).unwrap(), "x\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_that_was_told_to_end_is_not_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let judge = Judge::with(&[as_is(0), as_is(0)]).await;
+    let agent = agent(&judge, dir.path());
+    let options = ["--retry-in-place", "3", "--exit-code-for", "as-is=81"];
+    // it cleans up, and fails in its own way
+    let script = "trap 'exit 4' TERM; echo x >>$DIR/tries; echo ready >&2; while :; do sleep 0.05; done";
+    let (code, said) = terminate_at(&agent, &options, script, "ready").await;
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("exit code 4 stays: the job was told to end"), "{said}");
+    assert_eq!(fs::read_to_string(dir.path().join("tries")).unwrap(), "x\n");
+    assert_eq!(judge.asked(), [], "nobody asks about it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_later_try_can_be_killed_for_memory_as_the_first_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let judge = Judge::with(&[as_is(0)]).await;
+    let agent = agent(&judge, dir.path());
+    let script = "cat /proc/self/oom_score_adj; echo x >>$DIR/tries; [ $(wc -l <$DIR/tries) = 2 ]";
+    let ran = run(&agent, &["--retry-in-place", "1"], script).await;
+    let scores: Vec<&str> = ran.stdout.lines().collect();
+    let [first, second] = scores[..] else { panic!("{ran:?}") };
+    assert_eq!(first, second);
+    assert_ne!(second, "-1000", "the kernel must be able to end it");
+}
+
+#[test]
+fn attach_says_why_it_cannot() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = Agent::new(Programs::for_tests(), "none", dir.path());
+    for option in [["--retry-in-place", "2"], ["--exit-code-for", "no=80"]] {
+        let line = [&["attach", "--pid", "1", "--key", "package=x"], &option[..]].concat();
+        let refused = agent.call(&line);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(
+            refused.stderr.contains("attach follows a build that somebody else has started"),
+            "{refused:?}"
+        );
+    }
+}

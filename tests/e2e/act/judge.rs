@@ -1,0 +1,98 @@
+//! A server that takes every attempt and gives the verdicts it is told to.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+
+use plimsoll_proto::v1::{self as pb, predictor_server};
+use tokio_stream::Empty;
+use tonic::{Request, Response, Status, Streaming, transport::Server};
+
+use crate::output::collector::Collector;
+
+/// A running server. Ends when it is dropped.
+pub(super) struct Judge {
+    collector: Collector,
+    asked: Arc<Mutex<Vec<pb::ShouldRetryRequest>>>,
+}
+
+impl Judge {
+    /// Gives these verdicts, one after another; then it is silent, and every question waits for ever.
+    pub(super) async fn with(verdicts: &[pb::Verdict]) -> Self {
+        let asked = Arc::default();
+        let service = Service {
+            verdicts: Arc::new(Mutex::new(verdicts.iter().cloned().collect())),
+            asked: Arc::clone(&asked),
+        };
+        let predictor = predictor_server::PredictorServer::new(service);
+        let serve = |collector| Server::builder().add_service(collector).add_service(predictor);
+        Self { collector: Collector::serve(serve).await, asked }
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.collector.url
+    }
+
+    /// The questions so far.
+    pub(super) fn asked(&self) -> Vec<pb::ShouldRetryRequest> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+/// A verdict without a size.
+pub(super) fn verdict(action: pb::Action) -> pb::Verdict {
+    pb::Verdict { action: action.into(), reason: "the test says so".to_owned(), ..pb::Verdict::default() }
+}
+
+/// The verdict that so many jobs may pass.
+pub(super) fn fewer(jobs: u64) -> pb::Verdict {
+    let build_jobs = Some(pb::Quantity { value: jobs, basis: None });
+    pb::Verdict {
+        next: Some(pb::Prediction { build_jobs, ..pb::Prediction::default() }),
+        ..verdict(pb::Action::FewerJobs)
+    }
+}
+
+struct Service {
+    verdicts: Arc<Mutex<VecDeque<pb::Verdict>>>,
+    asked: Arc<Mutex<Vec<pb::ShouldRetryRequest>>>,
+}
+
+#[tonic::async_trait]
+impl predictor_server::Predictor for Service {
+    type PredictBatchStream = Empty<Result<pb::PredictBatchResponse, Status>>;
+
+    async fn should_retry(
+        &self,
+        request: Request<pb::ShouldRetryRequest>,
+    ) -> Result<Response<pb::ShouldRetryResponse>, Status> {
+        self.asked.lock().unwrap().push(request.into_inner());
+        let next = self.verdicts.lock().unwrap().pop_front();
+        match next {
+            Some(verdict) => Ok(Response::new(pb::ShouldRetryResponse { verdict: Some(verdict) })),
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn predict(
+        &self,
+        _request: Request<pb::PredictRequest>,
+    ) -> Result<Response<pb::PredictResponse>, Status> {
+        std::future::pending().await
+    }
+
+    async fn predict_batch(
+        &self,
+        _request: Request<Streaming<pb::PredictRequest>>,
+    ) -> Result<Response<Self::PredictBatchStream>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
+    async fn explain(
+        &self,
+        _request: Request<pb::PredictRequest>,
+    ) -> Result<Response<pb::ExplainResponse>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+}
