@@ -85,7 +85,7 @@ impl Classify {
         let mut out = BufWriter::new(stdout().lock());
         let (mut judged, mut unread) = (0_u64, 0_u64);
         let rules = match &config.rules_dir {
-            Some(dir) => judging::read(dir).context("rules_dir")?,
+            Some(dir) => judging::rules(dir)?,
             None => Rules::built_in(),
         };
         let lines = Lines::open(file).with_context(|| format!("{name} cannot be read"))?;
