@@ -26,6 +26,8 @@ pub const STREAM_ATTEMPTS: usize = 64;
 pub const LOG_TAIL_BYTES: usize = 64 * 1024;
 /// Bytes of a reason that GitLab or Kubernetes gave.
 pub const REASON_BYTES: usize = 256;
+/// Runs of one CI job that a question about a retry may list.
+pub const RETRIED_JOBS: usize = 100;
 /// Largest memory anybody may claim: 1 PiB.
 pub const MEMORY_BYTES: u64 = 1 << 50;
 /// Longest time an attempt may claim to have run: 366 days in milliseconds.

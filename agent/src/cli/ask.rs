@@ -195,6 +195,7 @@ impl ShouldRetryArgs {
             container_reason: self.container_reason.clone().unwrap_or_default(),
             pod_reason: self.pod_reason.clone().unwrap_or_default(),
             number: self.number,
+            include_retried: Vec::new(),
         })
     }
 }
