@@ -38,6 +38,7 @@ fn judged(judging: &Judging) -> (&'static str, Action) {
         pod_reason: String::new(),
         time_limit: None,
         growth: None,
+        listed: Vec::new(),
     };
     let verdict = judging.judge(&evidence, &History::new(1), &predict::Settings::default());
     (verdict.cause.as_str(), verdict.action)

@@ -77,6 +77,7 @@ impl Failure {
             time_limit: self.timeout_s.filter(|_| !log_only).map(seconds),
             log_tail: self.log_tail.0,
             growth: None,
+            listed: Vec::new(),
         }
     }
 
