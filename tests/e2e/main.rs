@@ -16,6 +16,7 @@ mod crash;
 mod directory;
 mod endurance;
 mod gantry;
+mod judging;
 mod kept;
 mod output;
 mod retention;

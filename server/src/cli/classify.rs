@@ -5,6 +5,7 @@
 
 mod failure;
 mod lines;
+mod shortened;
 
 use std::{
     fs::File,
@@ -129,8 +130,8 @@ impl Classify {
         };
         let lines = Lines::open(file).with_context(|| format!("{name} cannot be read"))?;
         for line in lines {
-            let Line { number, text } = line.with_context(|| format!("{name} cannot be read any further"))?;
-            let failure = text.and_then(|text| Failure::parse(&text));
+            let Line { number, failure } =
+                line.with_context(|| format!("{name} cannot be read any further"))?;
             let written = match failure {
                 Ok(failure) => {
                     judged += 1;
