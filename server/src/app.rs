@@ -21,7 +21,7 @@ use crate::{
     grpc::{self, Calls},
     http,
     ingest::{self, Ingest, Worker},
-    judging::Judging,
+    judging::{Judging, Sources},
     learned::Learned,
     metrics::Metrics,
     store::{Mode, Store, StoreSettings},
@@ -83,7 +83,12 @@ impl App {
         let store = opened.context("data_dir: opening the store ended badly")?.context("data_dir")?;
         let learned = Learned::new(History::new(config.history_attempts));
         let metrics = Arc::new(Metrics::new());
-        let judging = Judging::open(config.rules_dir.clone(), config.retry.clone()).context("rules_dir")?;
+        let sources = Sources {
+            rules_dir: config.rules_dir.clone(),
+            policy_file: config.retry_policy.clone(),
+            policy: config.retry.clone(),
+        };
+        let judging = Judging::open(sources, Arc::clone(&metrics))?;
         let (ingest, mut worker) = Ingest::new(ingest::Parts {
             store: store.clone(),
             learned: learned.clone(),

@@ -59,6 +59,8 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         LogFormat::Json => log.json().init(),
     }
     let (mut stop, mut again) = (signals()?, signals()?);
+    // rules are read again at SIGHUP; one that comes before anybody listens must not end the server
+    let _heard = signal(SignalKind::hangup())?;
     let data_dir = config.data_dir.display().to_string();
     tracing::info!(data_dir, "opening the store");
     let app = tokio::select! {

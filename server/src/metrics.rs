@@ -40,6 +40,8 @@ pub(crate) struct Metrics {
     pub(crate) predictions: Family<Kind, Counter>,
     pub(crate) predict_seconds: Histogram,
     pub(crate) verdicts: Family<Kind, Counter>,
+    pub(crate) rules_reloads: Family<Kind, Counter>,
+    pub(crate) rules_refused: Gauge,
     pub(crate) allocations: Family<Kind, Counter>,
     pub(crate) hooks: Family<Kind, Counter>,
     pub(crate) admissions: Family<Kind, Counter>,
@@ -68,6 +70,8 @@ impl Metrics {
             predictions: Family::default(),
             predict_seconds: Histogram::new(exponential_buckets(0.000_001, 2.0, 14)),
             verdicts: Family::default(),
+            rules_reloads: Family::default(),
+            rules_refused: Gauge::default(),
             allocations: Family::default(),
             hooks: Family::default(),
             admissions: Family::default(),
@@ -93,6 +97,16 @@ impl Metrics {
             metrics.predict_seconds.clone(),
         );
         r.register("verdicts", "Verdicts, by cause", metrics.verdicts.clone());
+        r.register(
+            "rules_reloads",
+            "Times that rules and retry policy were read again: taken, refused (those in force stayed)",
+            metrics.rules_reloads.clone(),
+        );
+        r.register(
+            "rules_refused",
+            "1 if the rules or the retry policy on disk are wrong and not in force",
+            metrics.rules_refused.clone(),
+        );
         r.register(
             "allocations",
             "Requests for an allocation: answered, late (the defaults were sent), refused",

@@ -47,6 +47,8 @@ pub struct Config {
     pub predict: predict::Settings,
     /// What a failure is worth.
     pub retry: retry::Policy,
+    /// File that the terms of retries came from; it is read again while the server runs.
+    pub retry_policy: Option<PathBuf>,
     /// Directory with rules of the operator, beside those of the program.
     pub rules_dir: Option<PathBuf>,
     /// What stock Spack clients are told.
@@ -85,6 +87,7 @@ impl Default for Config {
             drain_timeout: Duration::from_secs(20),
             predict: predict::Settings::default(),
             retry: retry::Policy::default(),
+            retry_policy: None,
             rules_dir: None,
             gantry: gantry::Settings::default(),
             admission: admission::Settings::default(),

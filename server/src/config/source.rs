@@ -77,10 +77,12 @@ pub struct Args {
     /// Attempts of one job, the first included, that verdicts allow [default: 3].
     #[arg(long, value_name = "N")]
     max_attempts: Option<String>,
-    /// Directory with more rules for lines of logs (*.toml, or Spack's taxonomy as *.yaml); changes are taken over.
+    /// Directory with more rules for lines of logs (*.toml, or Spack's taxonomy as *.yaml); changes are taken over, at once
+    /// with SIGHUP.
     #[arg(long, value_name = "DIR")]
     rules_dir: Option<String>,
-    /// File with other terms of retries for some projects, stacks or causes ([[terms]] tables).
+    /// File with other terms of retries for some projects, stacks or causes ([[terms]] tables); changes are taken over as those
+    /// of rules_dir.
     #[arg(long, value_name = "FILE")]
     retry_policy: Option<String>,
     /// Project of the specs that stock Spack asks for [default: that of the newest attempt].

@@ -7,6 +7,7 @@ use crate::{
     admission::{Mode, Size},
     domain::{Bytes, Cores},
     gantry::Extra,
+    retry,
 };
 
 /// One setting. `get` gives an empty text for one that is not set.
@@ -70,9 +71,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("rules_dir", rules_dir, |t| directory(t).map(Some), |dir: &Option<PathBuf>| {
         dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default()
     }),
-    setting!("retry_policy", retry.terms, policy_file, |terms: &Vec<crate::retry::Exception>| {
-        show_terms(terms)
-    }),
+    Setting { name: "retry_policy", set: set_retry_policy, get: show_retry_policy },
     setting!("max_attempts", retry.max_attempts, |t| parse::number(t, &(1..=20)), ToString::to_string),
     setting!("allocation_project", gantry.project, |t| project(t).map(Some), |p: &Option<String>| p
         .clone()
@@ -178,18 +177,27 @@ fn directory(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() { Err("is empty; name a directory".to_owned()) } else { Ok(PathBuf::from(text)) }
 }
 
-/// Exceptions in the form of a policy file: the path of one, or its text.
-fn policy_file(text: &str) -> Result<Vec<crate::retry::Exception>, String> {
+/// Terms of retries: the path of a policy file, or its text.
+fn set_retry_policy(config: &mut Config, text: &str) -> Result<(), String> {
     if text.contains("[[") {
-        return crate::retry::Policy::parse_terms(text);
+        config.retry.terms = retry::Policy::parse_terms(text)?;
+        config.retry_policy = None;
+        return Ok(());
     }
     let read = std::fs::read_to_string(text).map_err(|error| format!("{text} cannot be read: {error}"))?;
-    crate::retry::Policy::parse_terms(&read).map_err(|error| format!("{text}: {error}"))
+    let terms = retry::Policy::parse_terms(&read);
+    config.retry.terms = terms.map_err(|error| format!("{text}: {error}"))?;
+    config.retry_policy = Some(PathBuf::from(text));
+    Ok(())
 }
 
-/// The text of a policy file, so that what is printed can be read back.
-fn show_terms(terms: &[crate::retry::Exception]) -> String {
-    let tables: Vec<String> = terms.iter().filter_map(|terms| toml::to_string(terms).ok()).collect();
+/// The path of the policy file, or the text of one, so that what is printed can be read back.
+fn show_retry_policy(config: &Config) -> String {
+    if let Some(path) = &config.retry_policy {
+        return path.display().to_string();
+    }
+    let tables: Vec<String> =
+        config.retry.terms.iter().filter_map(|terms| toml::to_string(terms).ok()).collect();
     if tables.is_empty() { String::new() } else { format!("[[terms]]\n{}", tables.join("[[terms]]\n")) }
 }
 
