@@ -49,7 +49,7 @@ async fn answers(
     let next = verdict.as_ref().and_then(|verdict| verdict.next.clone());
     let prediction = match next {
         Some(next) => next,
-        None => client.predict(PredictRequest { key: Some(key) }).await?,
+        None => client.predict(PredictRequest { key: Some(key), ..Default::default() }).await?,
     };
     Ok(Advice { prediction: Some(prediction), verdict, problem: None })
 }

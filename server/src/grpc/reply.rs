@@ -4,8 +4,8 @@ use plimsoll_proto::v1 as pb;
 
 use crate::{
     domain::{
-        Action, Basis, Cause, EvidenceLine, Exit, Key, OomOrigin, Outcome, Outlook, Phase, Prediction,
-        Quantity, Resources, Rung, Sample, Source, Summary, UsedAttempt, Verdict,
+        Action, Basis, Cause, CurveKnown, EvidenceLine, Exit, JobsCurve, JobsPoint, Key, OomOrigin, Outcome,
+        Outlook, Phase, Prediction, Quantity, Resources, Rung, Sample, Source, Summary, UsedAttempt, Verdict,
     },
     retry::Flaky,
 };
@@ -185,6 +185,39 @@ pub(super) fn used_attempt(used: &UsedAttempt) -> pb::UsedAttempt {
         weight: used.weight,
         need_bytes: used.need.0,
         censored: used.censored,
+        build_jobs: used.build_jobs,
+        wall_ms: used.wall.0,
+        measured_bytes: used.measured.0,
+    }
+}
+
+pub(super) fn jobs_curve(curve: JobsCurve) -> pb::JobsCurve {
+    let known = match curve.known {
+        CurveKnown::Nothing => pb::CurveKnown::Nothing,
+        CurveKnown::OneCount => pb::CurveKnown::OneCount,
+        CurveKnown::Contradictory => pb::CurveKnown::Contradictory,
+        CurveKnown::Flat => pb::CurveKnown::Flat,
+        CurveKnown::Line => pb::CurveKnown::Line,
+    };
+    let point = |point: JobsPoint| pb::JobsPoint {
+        jobs: point.jobs,
+        attempts: point.attempts,
+        stopped: point.stopped,
+        need_p50_bytes: point.need_p50.0,
+        need_p95_bytes: point.need_p95.0,
+        wall_p50_ms: point.wall_p50.0,
+        held_gib_hours: point.held_gib_hours,
+    };
+    pb::JobsCurve {
+        known: known.into(),
+        rung: rung(curve.rung).into(),
+        points: curve.points.into_iter().map(point).collect(),
+        base_bytes: curve.base.0,
+        per_job_bytes: curve.per_job.0,
+        memory_limit_bytes: curve.limit.map(|limit| limit.0),
+        most_that_fit: curve.most_that_fit,
+        cheapest: curve.cheapest,
+        reason: curve.reason,
     }
 }
 
