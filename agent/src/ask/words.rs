@@ -1,6 +1,6 @@
 //! The words for the enumerations of the wire: lower case, without the name of the enumeration.
 
-use plimsoll_proto::v1::{Action, Cause, CurveKnown, OomOrigin, Outcome, Rung, Source};
+use plimsoll_proto::v1::{Action, Cause, ChangeKind, CurveKnown, OomOrigin, Outcome, Rung, Source};
 
 /// Whether a verdict says that another attempt is worth it.
 pub(crate) fn is_retry(action: Action) -> bool {
@@ -44,6 +44,11 @@ pub(super) fn rung(rung: Rung) -> String {
     word(rung.as_str_name(), "RUNG_")
 }
 
+/// For example `step`.
+pub(super) fn change_kind(kind: ChangeKind) -> String {
+    word(kind.as_str_name(), "CHANGE_KIND_")
+}
+
 /// For example `one_count`.
 pub(super) fn curve_known(known: CurveKnown) -> String {
     word(known.as_str_name(), "CURVE_KNOWN_")
@@ -69,6 +74,7 @@ mod tests {
         assert_eq!(rung(Rung::Exact), "exact");
         assert_eq!(outcome(Outcome::Lost), "lost");
         assert_eq!(source(Source::CgroupV2), "cgroup_v2");
+        assert_eq!(change_kind(ChangeKind::Step), "step");
         assert_eq!(curve_known(CurveKnown::OneCount), "one_count");
         assert_eq!(oom_origin(OomOrigin::LimitAbove), "limit_above");
     }

@@ -8,6 +8,7 @@ use crate::{
         Outlook, Phase, Prediction, Quantity, Resources, Rung, Sample, Source, Summary, UsedAttempt, Verdict,
     },
     retry::Flaky,
+    stats::{ChangeKind, Regression},
 };
 
 pub(super) fn key(key: &Key) -> pb::Key {
@@ -255,6 +256,27 @@ pub(super) fn flaky(flaky: Flaky) -> pb::Flaky {
         signature_line: flaky.signature.line,
         retried: flaky.helped.tried,
         passed: flaky.helped.passed,
+    }
+}
+
+pub(super) fn regression(regression: Regression) -> pb::Regression {
+    let kind = match regression.kind {
+        ChangeKind::Step => pb::ChangeKind::Step,
+        ChangeKind::Back => pb::ChangeKind::Back,
+        ChangeKind::Drift => pb::ChangeKind::Drift,
+    };
+    pb::Regression {
+        key: regression.key.describe(),
+        kind: kind.into(),
+        attempt: regression.attempt.to_string(),
+        ended_unix_ms: regression.ended_unix_ms,
+        factor: regression.factor,
+        before_bytes: regression.before.0,
+        now_bytes: regression.now.0,
+        attempts_before: regression.attempts_before,
+        attempts_since: regression.attempts_since,
+        changed: regression.changed,
+        extra_gib_hours: regression.extra_gib_hours,
     }
 }
 
