@@ -129,7 +129,7 @@ async fn call(channel: Channel, count: usize, predict: bool) -> Result<Vec<f64>,
         let asked = Instant::now();
         if predict {
             let key = Some(pb::Key { package: "bench".into(), ..pb::Key::default() });
-            predictor.predict(pb::PredictRequest { key }).await?;
+            predictor.predict(pb::PredictRequest { key, ..Default::default() }).await?;
         } else {
             health.check(HealthCheckRequest { service: String::new() }).await?;
         }

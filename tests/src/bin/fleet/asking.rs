@@ -30,7 +30,7 @@ pub(crate) async fn ask(
             _ = stop.changed() => return Ok((predicted, checked)),
         };
         let key = Some(pb::Key { package: "fleet".into(), ..pb::Key::default() });
-        predictor.predict(pb::PredictRequest { key }).await?;
+        predictor.predict(pb::PredictRequest { key, ..Default::default() }).await?;
         predicted.add(due.elapsed());
         let asked = Instant::now();
         health.check(HealthCheckRequest { service: String::new() }).await?;
