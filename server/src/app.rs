@@ -17,6 +17,7 @@ use crate::{
     clock::Clock,
     config::Config,
     domain::History,
+    files,
     grpc::{self, Calls},
     http,
     ingest::{self, Ingest, Worker},
@@ -154,6 +155,7 @@ impl Running {
             predict,
             metrics: Arc::clone(&metrics),
             calls: calls.clone(),
+            connections: files::connections(),
             tasks: streams.clone(),
             stopping: stopping.clone(),
         };

@@ -2,12 +2,14 @@
 
 use plimsoll_tests::{
     Programs,
-    endure::{Dice, Disk, kills, power_cuts},
+    endure::{Dice, Disk, Kills, power_cuts},
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_sample_is_there_once_however_often_the_server_is_killed() {
-    assert!(kills(Programs::for_tests(), 5, 20, 7).await.unwrap() > 0);
+    let kills = Kills { rounds: 5, agents: 20, work: 8000, seed: 7 };
+    let killed = kills.run(Programs::for_tests()).await.unwrap();
+    assert!(killed.checked >= killed.attempts && killed.attempts > 0, "{killed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -86,7 +86,7 @@ impl Worker {
 
     async fn take_up(&self, attempt: Attempt) -> Result<Session, StoreError> {
         let series = store::read_series(&self.parts.store, &attempt.id).await?;
-        let mut session = Session::new(Arc::new(attempt), self.parts.clock.now_unix_ms());
+        let mut session = Session::new(Arc::new(attempt), self.now());
         session.acknowledged = series.extent.last_sequence;
         session.lost = series.extent.lost;
         for sample in series.runs.into_iter().flat_map(|run| run.samples) {

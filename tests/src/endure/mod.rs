@@ -8,7 +8,7 @@ mod cut;
 mod kill;
 
 pub use cut::{Disk, power_cuts};
-pub use kill::kills;
+pub use kill::{Killed, Kills};
 
 /// Numbers that differ from call to call and are the same for the same seed (xorshift, Marsaglia 2003).
 #[derive(Debug)]

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
+use plimsoll_tests::figures::Times;
 use tokio::{
     sync::watch,
     time::{Instant, MissedTickBehavior, interval},
 };
 use tonic::transport::Endpoint;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
-
-use crate::figures::Times;
 
 /// Asks `rate` times a second until `stop`; gives the times of Predict and of the health check. A call that is late because
 /// the one before it was slow counts from when it was due.
