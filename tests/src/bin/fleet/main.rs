@@ -52,17 +52,15 @@ async fn against_the_server(fleet: &Fleet) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let server = Server::start(&Programs::build(Profile::Release)?, &dir.path().join("data"))?;
     let (url, (stop, stops)) = (server.url(), watch::channel(false));
-    let watching = async {
-        let asked = asking::ask(&url, CALLS, stops.clone());
-        let looked = watching::look(&server, stops.clone());
-        tokio::try_join!(asked, looked)
-    };
+    let asking = asking::start(url.clone(), CALLS, stops.clone());
+    let watching = watching::look(&server, stops);
     let running = async {
         let run = fleet.run(&url).await;
         stop.send_replace(true);
         run
     };
-    let (run, ((predict, health), most)) = tokio::try_join!(running, watching)?;
+    let (run, most) = tokio::try_join!(running, watching)?;
+    let (predict, health) = asking.join().map_err(|_panic| anyhow::anyhow!("asking ended badly"))??;
     tell("plimsoll-server", fleet, run, Usage::of(server.pid())?);
     println!("  queue at most {} requests, {} MiB resident at most", most.queue, most.resident_kib / 1024);
     println!("  Predict at {CALLS}/s: {predict}");
