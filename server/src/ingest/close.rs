@@ -66,7 +66,8 @@ impl Worker {
                 Some(Ok((_, Ok(true)))) => {}
                 Some(Ok((id, Ok(false)))) => {
                     if let Some(session) = self.sessions.get_mut(&id) {
-                        session.loose = 0;
+                        let sealed = std::mem::take(&mut session.loose);
+                        self.pass.add(&self.parts.retain, sealed);
                     }
                 }
                 // the samples stay where they are, and the next batch tries again
@@ -147,13 +148,14 @@ impl Worker {
     /// The end is on disk, or could not be put there.
     fn sealed_now(&mut self, closed: Closed, sealed: Result<(), SealError>) {
         let Closed { session, summary, believed, answer } = closed;
-        let Session { attempt, acknowledged, .. } = session;
+        let Session { attempt, acknowledged, loose, .. } = session;
         let result = sealed.map(|()| acknowledged).map_err(unwritable);
         if result.is_ok() {
             if !believed {
                 self.note_wrong_clock(&attempt, summary.started_unix_ms);
             }
             self.learn(summary);
+            self.pass.add(&self.parts.retain, loose);
             self.sessions.remove(&attempt.id);
         }
         tell(answer, &attempt.id, result);
@@ -181,11 +183,8 @@ impl Worker {
 
     /// Closes attempts whose agent has been silent for too long, some of them; true if there may be more. Nobody saw their end.
     pub(super) async fn close_abandoned(&mut self) -> bool {
-        let now = self.now().moment;
-        let is_silent = |session: &&Session| {
-            session.holder.is_none() && now.duration_since(session.heard.moment) > self.parts.abandon_after
-        };
-        let silent = self.sessions.values().filter(is_silent).take(STEP);
+        let (now, patience) = (self.now().moment, self.parts.abandon_after);
+        let silent = self.sessions.values().filter(|session| session.is_silent(now, patience)).take(STEP);
         let endings: Vec<_> =
             silent.map(|s| Ending { finish: abandoned(s), stream: None, answer: None }).collect();
         let (full, before) = (endings.len() == STEP, self.sessions.len());

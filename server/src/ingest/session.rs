@@ -1,9 +1,12 @@
 //! One open attempt: which numbers are acknowledged, who holds it, and which part of a batch is new. Pure rules; the
 //! worker commits what they accept.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use tokio::time::Instant;
@@ -107,6 +110,11 @@ impl Session {
         }
         self.holder = Some(stream.clone());
         Ok(())
+    }
+
+    /// Nobody was heard of for longer than `patience`: the agent is gone, or connected and stuck.
+    pub(crate) fn is_silent(&self, now: Instant, patience: Duration) -> bool {
+        now.saturating_duration_since(self.heard.moment) > patience
     }
 
     /// Checks that `stream` may write.
@@ -246,6 +254,19 @@ mod tests {
         assert!(session.clone().close(&finish(5, 0, 4999)).is_err(), "it cannot end before its last sample");
         session.close(&finish(7, 2, 9000)).unwrap();
         assert_eq!((session.acknowledged, session.lost), (7, 2));
+    }
+
+    #[test]
+    fn an_agent_is_silent_by_the_time_that_passes_whatever_the_clock_on_the_wall_says() {
+        let (hour, year_ms) = (Duration::from_hours(1), 365 * 24 * 3_600_000);
+        let mut session = Session::new(Arc::new(attempt("s")), heard());
+        session.take(&attempt("s"), &StreamHandle::new()).unwrap();
+        let now = session.heard.moment;
+        for unix_ms in [0, year_ms, u64::MAX] {
+            session.heard.unix_ms = unix_ms;
+            assert!(!session.is_silent(now + hour, hour));
+            assert!(session.is_silent(now + hour + hour, hour), "also one that is connected and says nothing");
+        }
     }
 
     #[test]

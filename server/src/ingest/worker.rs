@@ -24,7 +24,7 @@ use crate::{domain::AttemptId, store::BATCH_OPERATIONS};
 /// ten times a second, and not forty times, for ten thousand samples.
 const GATHER: usize = BATCH_OPERATIONS - RESERVE_OPERATIONS;
 
-/// How often silent attempts are looked for.
+/// How often silent attempts are looked for, at least; more often if silence is short.
 const SWEEP: Duration = Duration::from_mins(1);
 
 /// When the next step of such a search follows, if there are more than one step takes: requests come first.
@@ -60,7 +60,8 @@ impl Worker {
 
     /// Works until `stop`, then answers what is queued, and ends.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let mut sweep = tokio::time::interval(SWEEP);
+        let mut sweep = tokio::time::interval(self.parts.abandon_after.clamp(SWEEP_ON, SWEEP));
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut retain = tokio::time::interval(retain::STEP);
         retain.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut requests = Vec::with_capacity(GATHER);
