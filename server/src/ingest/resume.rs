@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{session::Session, worker::Worker};
 use crate::{
-    domain::{Attempt, Summary},
+    domain::{Attempt, Progress, Summary},
     store::{self, StoreError},
 };
 
@@ -85,17 +85,21 @@ impl Worker {
     }
 
     async fn take_up(&self, attempt: Attempt) -> Result<Session, StoreError> {
-        let series = store::read_series(&self.parts.store, &attempt.id).await?;
-        let mut session = Session::new(Arc::new(attempt), self.parts.clock.now_unix_ms());
-        session.acknowledged = series.extent.last_sequence;
-        session.lost = series.extent.lost;
-        for sample in series.runs.into_iter().flat_map(|run| run.samples) {
-            session.loose += 1;
-            if let Err(fault) = session.progress.add(&sample) {
-                // the samples were checked before they were stored: only a damaged record can bring this about
-                tracing::warn!(attempt = %session.attempt.id, %fault, "a stored sample is out of order");
+        let mut session = Session::new(Arc::new(attempt), self.now());
+        let (id, mut progress, mut loose) = (session.attempt.id.clone(), Progress::default(), 0);
+        // a page at a time: nobody knows how long it ran
+        let extent = store::each_run(&self.parts.store, &id, |run| {
+            for sample in &run.samples {
+                loose += 1;
+                if let Err(fault) = progress.add(sample) {
+                    // the samples were checked before they were stored: only a damaged record can bring this about
+                    tracing::warn!(attempt = %id, %fault, "a stored sample is out of order");
+                }
             }
-        }
+        });
+        let extent = extent.await?;
+        (session.acknowledged, session.lost) = (extent.last_sequence, extent.lost);
+        (session.progress, session.loose) = (progress, loose);
         Ok(session)
     }
 }

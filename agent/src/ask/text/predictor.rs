@@ -98,7 +98,7 @@ pub(super) fn attempts(count: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::{Action, Cause, EvidenceLine, Outlook, UsedAttempt};
+    use plimsoll_proto::v1::{Action, Cause, EvidenceLine, Outlook};
 
     use super::*;
 
