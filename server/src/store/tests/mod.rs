@@ -6,5 +6,6 @@ mod fixture;
 mod formats;
 mod full_disk;
 mod opening;
+mod size;
 mod typed;
 mod whole;
