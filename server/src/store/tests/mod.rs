@@ -7,5 +7,6 @@ mod formats;
 mod full_disk;
 mod opening;
 mod size;
+mod steady;
 mod typed;
 mod whole;
