@@ -398,16 +398,15 @@ mod tests {
             let (before, after) = (size(&plain, effort), size(&zeros, effort));
             assert!(after <= before + 5 * each + 2, "{after} after {before} bytes, {effort:?}");
         }
-        let derived = |n: u64| Sample {
-            memory: plain(n).need,
-            memory_peak: (1..=n).map(|n| plain(n).need).max(),
-            ..zeros(n)
-        };
-        let (before, after) = (size(&zeros, Effort::Smallest), size(&derived, Effort::Smallest));
-        assert!(
-            after <= before + 2,
-            "memory that is the need, and its high-water mark: {after} after {before}"
-        );
+        let rising = |n: u64| Bytes((n * n % 97 + n / 3) * 4096);
+        let same =
+            |n: u64| Sample { memory: rising(n), need: rising(n), need_max: Some(rising(n)), ..zeros(n) };
+        let marked = |n: u64| Sample { memory_peak: (1..=n).map(rising).max(), ..same(n) };
+        let alone = |n: u64| Sample { need: rising(n), memory: rising(n), need_max: None, ..zeros(n) };
+        let [alone, same, marked] =
+            [size(&alone, Effort::Smallest), size(&same, Effort::Smallest), size(&marked, Effort::Smallest)];
+        assert!(same <= alone + 1, "a highest need that is the need: {same} after {alone}");
+        assert!(marked <= same + 1, "a high-water mark of the memory: {marked} after {same}");
     }
 
     #[test]
