@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{session::Session, worker::Worker};
 use crate::{
-    domain::{Attempt, Progress, Summary},
+    domain::{Attempt, Summary},
     store::{self, StoreError},
 };
 
@@ -86,11 +86,11 @@ impl Worker {
 
     async fn take_up(&self, attempt: Attempt) -> Result<Session, StoreError> {
         let mut session = Session::new(Arc::new(attempt), self.now());
-        let (id, mut progress, mut loose) = (session.attempt.id.clone(), Progress::default(), 0);
-        // a page at a time: nobody knows how long it ran
+        let (id, progress, mut samples) = (session.attempt.id.clone(), &mut session.progress, 0);
+        // a run at a time: an attempt that never ends has more samples than memory
         let extent = store::each_run(&self.parts.store, &id, |run| {
+            samples += run.samples.len() as u64;
             for sample in &run.samples {
-                loose += 1;
                 if let Err(fault) = progress.add(sample) {
                     // the samples were checked before they were stored: only a damaged record can bring this about
                     tracing::warn!(attempt = %id, %fault, "a stored sample is out of order");
@@ -98,8 +98,9 @@ impl Worker {
             }
         });
         let extent = extent.await?;
-        (session.acknowledged, session.lost) = (extent.last_sequence, extent.lost);
-        (session.progress, session.loose) = (progress, loose);
+        session.loose = samples;
+        session.acknowledged = extent.last_sequence;
+        session.lost = extent.lost;
         Ok(session)
     }
 }
