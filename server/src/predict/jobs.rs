@@ -5,7 +5,7 @@
 //! attempts of the same package. A slope below zero is noise.
 
 use super::{Settings, pool::Pool};
-use crate::domain::{Basis, Key, Quantity, Rung, Summary};
+use crate::domain::{Basis, Brief, Key, Quantity, Rung};
 
 /// Attempts that are compared in pairs, newest first: 24 give at most 276 pairs.
 const COMPARED: usize = 24;
@@ -73,9 +73,9 @@ pub(super) fn adjust(pool: &mut Pool<'_>, jobs: u64) -> f64 {
 
 fn bytes_per_job(pool: &Pool<'_>) -> f64 {
     let package = pool.used.iter().filter(|used| used.rung >= Rung::Package && !used.fact.censored);
-    let tried: Vec<(f64, &Summary)> = package
+    let tried: Vec<(f64, &Brief)> = package
         .filter(|used| used.fact.jobs > 0)
-        .map(|used| (f64::from(used.fact.jobs), used.fact.summary.as_ref()))
+        .map(|used| (f64::from(used.fact.jobs), used.fact.brief.as_ref()))
         .take(COMPARED)
         .collect();
     let Some((first, _)) = tried.first() else { return 0.0 };
@@ -87,7 +87,7 @@ fn bytes_per_job(pool: &Pool<'_>) -> f64 {
     median(if alike.is_empty() { slopes(&tried, |_, _| true) } else { alike }).max(0.0)
 }
 
-fn slopes(tried: &[(f64, &Summary)], comparable: impl Fn(&Key, &Key) -> bool) -> Vec<f64> {
+fn slopes(tried: &[(f64, &Brief)], comparable: impl Fn(&Key, &Key) -> bool) -> Vec<f64> {
     let mut slopes = Vec::new();
     for (n, (jobs, a)) in tried.iter().enumerate() {
         for (others, b) in tried.iter().skip(n + 1) {

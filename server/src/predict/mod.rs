@@ -44,7 +44,7 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
         .used
         .iter()
         .map(|used| UsedAttempt {
-            attempt: used.fact.summary.attempt.clone(),
+            attempt: used.fact.brief.attempt.clone(),
             rung: used.rung,
             weight: used.weight,
             need: Bytes::from_f64(used.need.exp2()),

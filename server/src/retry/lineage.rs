@@ -4,7 +4,7 @@
 //! key, pipeline and job that started earlier. A number that the caller gives (GitLab's `retries_count`, which counts
 //! otherwise) is used where neither finds anything.
 
-use crate::domain::{AttemptId, Evidence, History, Key, Rung, Summary};
+use crate::domain::{AttemptId, Brief, Evidence, History, Key, Rung};
 
 /// Steps back through the attempts that an attempt retries.
 const STEPS: usize = 32;
@@ -12,8 +12,8 @@ const STEPS: usize = 32;
 const COMMIT: [&str; 3] = ["commit", "commit_sha", "sha"];
 
 /// Attempts of the same job before this one, newest first.
-pub(super) fn earlier<'h>(evidence: &Evidence, history: &'h History) -> Vec<&'h Summary> {
-    let mut found: Vec<&Summary> = Vec::new();
+pub(super) fn earlier<'h>(evidence: &Evidence, history: &'h History) -> Vec<&'h Brief> {
+    let mut found: Vec<&Brief> = Vec::new();
     let measured = evidence.measured.as_deref();
     let mut before = measured.and_then(|summary| summary.retries.as_ref());
     for _ in 0..STEPS {
@@ -26,11 +26,11 @@ pub(super) fn earlier<'h>(evidence: &Evidence, history: &'h History) -> Vec<&'h 
         before = summary.retries.as_ref();
     }
     let key = measured.map_or(&evidence.key, |summary| &summary.key);
-    let Some(job) = job(key) else { return found };
-    for summary in history.on_rung(Rung::Exact, key).map(|fact| &*fact.summary) {
+    let Some(job) = key.job() else { return found };
+    for summary in history.on_rung(Rung::Exact, key).map(|fact| &*fact.brief) {
         let known = found.iter().any(|known| known.attempt == summary.attempt);
         let later = measured.is_some_and(|this| summary.started_unix_ms >= this.started_unix_ms);
-        if known || later || summary.attempt == evidence.attempt || self::job(&summary.key) != Some(job) {
+        if known || later || summary.attempt == evidence.attempt || summary.job() != Some(job) {
             continue;
         }
         if found.len() >= STEPS {
@@ -42,7 +42,7 @@ pub(super) fn earlier<'h>(evidence: &Evidence, history: &'h History) -> Vec<&'h 
 }
 
 /// The number of this attempt: one more than those before it, as far as they are known, else what was said.
-pub(super) fn number(evidence: &Evidence, earlier: &[&Summary]) -> u32 {
+pub(super) fn number(evidence: &Evidence, earlier: &[&Brief]) -> u32 {
     let said = evidence.number.max(1);
     let known = earlier.iter().map(|summary| summary.number).max().unwrap_or(0);
     let counted = u32::try_from(earlier.len()).unwrap_or(u32::MAX).max(known).saturating_add(1);
@@ -52,12 +52,6 @@ pub(super) fn number(evidence: &Evidence, earlier: &[&Summary]) -> u32 {
 /// What the agent says, which reads it in the job itself.
 fn measured_number(evidence: &Evidence) -> u32 {
     evidence.measured.as_ref().map_or(1, |summary| summary.number)
-}
-
-/// Pipeline and name of the job, if the key has both.
-fn job(key: &Key) -> Option<(&str, &str)> {
-    let label = |name: &str| key.labels.get(name).map(String::as_str).filter(|value| !value.is_empty());
-    Some((label("pipeline")?, label("job")?))
 }
 
 /// Where a failure is the same failure: at one commit, else in one job of one pipeline.
@@ -70,10 +64,10 @@ pub(super) fn place(key: &Key) -> Option<String> {
     if is_commit {
         return Some(key.git_ref.clone());
     }
-    job(key).map(|(pipeline, job)| format!("{pipeline}/{job}"))
+    key.job().map(|(pipeline, job)| format!("{pipeline}/{job}"))
 }
 
 /// Ids of the attempts.
-pub(super) fn ids(earlier: &[&Summary]) -> Vec<AttemptId> {
+pub(super) fn ids(earlier: &[&Brief]) -> Vec<AttemptId> {
     earlier.iter().map(|summary| summary.attempt.clone()).collect()
 }
