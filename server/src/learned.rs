@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::domain::{AttemptId, History, Summary};
+use crate::domain::{AttemptId, Brief, Fact, History};
 
 /// A handle on the one history of this server.
 #[derive(Debug, Clone)]
@@ -21,18 +21,18 @@ impl Learned {
         look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds a summary and returns how many attempts are known now.
-    pub(crate) fn learn(&self, summary: Arc<Summary>) -> usize {
-        let summary = without_phases(summary);
+    /// Adds an attempt and returns how many are known now.
+    pub(crate) fn learn(&self, attempt: impl Into<Fact>) -> usize {
+        let fact = attempt.into();
         let mut history = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        history.learn(summary);
+        history.learn(fact);
         history.len()
     }
 
-    /// Puts a summary in the place of an earlier one of the same attempt, if that is still known.
-    pub(crate) fn settle(&self, summary: Arc<Summary>) {
-        let summary = without_phases(summary);
-        self.0.write().unwrap_or_else(PoisonError::into_inner).settle(&summary);
+    /// Puts an attempt in the place of what was known of it, if it is still known.
+    pub(crate) fn settle(&self, attempt: impl Into<Fact>) {
+        let fact = attempt.into();
+        self.0.write().unwrap_or_else(PoisonError::into_inner).settle(fact);
     }
 
     /// How many attempts may be known.
@@ -40,22 +40,13 @@ impl Learned {
         self.read(History::capacity)
     }
 
-    /// The attempt with this id, if it is in memory.
-    pub(crate) fn get(&self, id: &AttemptId) -> Option<Arc<Summary>> {
-        self.read(|history| history.get(id).map(Arc::clone))
+    /// Whether the attempt with this id is in memory.
+    pub(crate) fn knows(&self, id: &AttemptId) -> bool {
+        self.read(|history| history.get(id).is_some())
     }
 
     /// All attempts, newest first. Copies pointers, so that long work is done without the lock.
-    pub(crate) fn newest_first(&self) -> Vec<Arc<Summary>> {
+    pub(crate) fn newest_first(&self) -> Vec<Arc<Brief>> {
         self.read(|history| history.newest_first().map(Arc::clone).collect())
-    }
-}
-
-/// Phases stay on disk: nobody learns from them, and 64 of them would be most of what a summary takes.
-fn without_phases(summary: Arc<Summary>) -> Arc<Summary> {
-    if summary.phases.is_empty() {
-        summary
-    } else {
-        Arc::new(Summary { phases: Vec::new(), ..Arc::unwrap_or_clone(summary) })
     }
 }

@@ -77,8 +77,8 @@ impl Default for Config {
             log_format: LogFormat::Text,
             // a quarter of a small server's memory budget; sled takes more than it is given
             store_cache: 64 << 20,
-            // about 250 MB
-            history_attempts: 200_000,
+            // about 500 MB when it is full
+            history_attempts: 1_000_000,
             open_attempts: 100_000,
             // longer than any job time-out that is common
             abandon_after: Duration::from_hours(24),

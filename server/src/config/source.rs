@@ -38,7 +38,7 @@ pub struct Args {
     /// Memory for the storage engine's cache [default: 64MiB].
     #[arg(long, value_name = "SIZE")]
     store_cache: Option<String>,
-    /// Finished attempts kept in memory to learn from [default: 200000].
+    /// Finished attempts kept in memory to learn from [default: 1000000].
     #[arg(long, value_name = "N")]
     history_attempts: Option<String>,
     /// Attempts that may be open at once [default: 100000].

@@ -1,163 +1,117 @@
-//! The summaries that a prediction may learn from, in memory and bounded.
+//! The attempts that a prediction may learn from, in memory and bounded.
 //!
-//! A summary stands in the order of arrival, under its id, and on each rung of the ladder. Lists of a rung keep the newest
+//! An attempt stands in the order of arrival, under its id, and on each rung of the ladder. Lists of a rung keep the newest
 //! [`History::PER_RUNG`]; the whole keeps the newest `capacity`. The oldest leaves everywhere at once, so that nothing leaks.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    borrow::Borrow,
+    collections::{HashSet, VecDeque},
+    hash::{Hash, Hasher},
     sync::Arc,
 };
 
-use super::{AttemptId, Key, Outcome, Rung, Summary};
+use super::{
+    AttemptId, Brief, Fact, Key, Outcome, Rung,
+    ladder::{Ladder, PER_RUNG},
+};
 
 /// Finished attempts by id and by similarity.
 #[derive(Debug)]
 pub struct History {
     capacity: usize,
-    newest: VecDeque<Arc<Summary>>,
-    by_id: HashMap<AttemptId, Arc<Summary>>,
-    rungs: HashMap<RungKey, VecDeque<Fact>>,
+    newest: VecDeque<Arc<Brief>>,
+    by_id: HashSet<ById>,
+    ladder: Ladder,
     /// Sum of what the attempts held, and how many of them there are that succeeded.
     held: (f64, u32),
 }
 
-/// One attempt on one rung, with what a prediction reads of it at once: looking into a hundred summaries all over the memory
-/// takes longer than all the arithmetic.
-#[derive(Debug, Clone)]
-pub struct Fact {
-    /// All that is known of it.
-    pub summary: Arc<Summary>,
-    /// Logarithm to base 2 of the need in bytes, of what proved too little if it is censored; NaN if it teaches nothing.
-    pub(crate) need: f32,
-    /// Wall time in hours.
-    pub(crate) hours: f32,
-    /// Logarithm to base 2 of the wall time in milliseconds, of the mean and of the highest CPU use in thousandths of a core;
-    /// NaN unless it succeeded.
-    pub(crate) rates: [f32; 3],
-    /// Logarithm to base 2 of the bytes of input; NaN if not known.
-    pub(crate) input: f32,
-    /// Build jobs, 0 if not known.
-    pub(crate) jobs: u32,
-    /// It proves "more than this".
-    pub(crate) censored: bool,
-}
+/// An attempt that is found by its id.
+#[derive(Debug)]
+struct ById(Arc<Brief>);
 
-impl Fact {
-    fn of(summary: Arc<Summary>) -> Self {
-        let succeeded = summary.outcome == Outcome::Succeeded && !summary.censored;
-        let log = |value: f64| if succeeded && value > 0.0 { narrow(value.log2()) } else { f32::NAN };
-        let need =
-            if summary.teaches_memory() { narrow(summary.proven_need().as_f64().log2()) } else { f32::NAN };
-        Self {
-            need,
-            hours: narrow(summary.wall.hours()),
-            rates: [
-                log(summary.wall.as_f64()),
-                log(summary.cpu.cores_over(summary.wall).0 * 1000.0),
-                log(summary.cpu_peak.0 * 1000.0),
-            ],
-            input: summary
-                .key
-                .hints
-                .input_bytes
-                .filter(|bytes| *bytes > 0)
-                .map_or(f32::NAN, |bytes| narrow(super::Bytes(bytes).as_f64().log2())),
-            jobs: summary.key.hints.build_jobs.unwrap_or(0),
-            censored: summary.censored,
-            summary,
-        }
+impl Borrow<str> for ById {
+    fn borrow(&self) -> &str {
+        self.0.attempt.as_str()
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "24 bits of a logarithm are a millionth of the value")]
-fn narrow(value: f64) -> f32 {
-    value as f32
+impl Hash for ById {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Borrow::<str>::borrow(self).hash(state);
+    }
 }
 
-/// What attempts on one rung have in common.
-type RungKey = (Rung, String);
+impl PartialEq for ById {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.attempt == other.0.attempt
+    }
+}
+
+impl Eq for ById {}
 
 impl History {
     /// Newest attempts kept on one rung. More would only average over times long gone.
-    pub const PER_RUNG: usize = 128;
+    pub const PER_RUNG: usize = PER_RUNG;
 
     /// An empty history of at most `capacity` attempts (at least 1).
     pub fn new(capacity: usize) -> Self {
         Self {
             capacity: capacity.max(1),
             newest: VecDeque::new(),
-            by_id: HashMap::new(),
-            rungs: HashMap::new(),
+            by_id: HashSet::new(),
+            ladder: Ladder::default(),
             held: (0.0, 0),
         }
     }
 
-    /// Learns a summary. An attempt that is already known is not learnt twice.
-    pub fn learn(&mut self, summary: Arc<Summary>) {
-        if self.by_id.contains_key(&summary.attempt) {
+    /// Learns an attempt. One that is already known is not learnt twice.
+    pub fn learn(&mut self, attempt: impl Into<Fact>) {
+        let fact = attempt.into();
+        if self.by_id.contains(fact.brief.attempt.as_str()) {
             return;
         }
         while self.newest.len() >= self.capacity {
             self.forget_oldest();
         }
-        let fact = Fact::of(Arc::clone(&summary));
-        for key in rung_keys(&summary.key) {
-            let list = self.rungs.entry(key).or_default();
-            if list.len() >= Self::PER_RUNG {
-                list.pop_front();
-            }
-            list.push_back(fact.clone());
-        }
-        self.hold(&summary, 1.0);
-        self.by_id.insert(summary.attempt.clone(), Arc::clone(&summary));
-        self.newest.push_back(summary);
+        let brief = self.ladder.push(fact);
+        self.hold(&brief, 1.0);
+        self.by_id.insert(ById(Arc::clone(&brief)));
+        self.newest.push_back(brief);
     }
 
     /// Puts a summary in the place of an earlier one of the same attempt and key; nothing happens if there is none.
-    pub fn settle(&mut self, summary: &Arc<Summary>) {
-        let Some(earlier) = self.by_id.get(&summary.attempt).filter(|known| known.key == summary.key) else {
-            return;
-        };
-        let earlier = Arc::clone(earlier);
+    pub fn settle(&mut self, attempt: impl Into<Fact>) {
+        let mut fact = attempt.into();
+        let known = self.get(&fact.brief.attempt).filter(|known| known.key == fact.brief.key);
+        let Some(earlier) = known.map(Arc::clone) else { return };
+        fact.share(&earlier.key);
         self.hold(&earlier, -1.0);
-        self.hold(summary, 1.0);
-        // the same summary everywhere: readers tell attempts apart by the pointer. It is mostly among the newest.
+        self.hold(&fact.brief, 1.0);
+        // the same everywhere: readers tell attempts apart by the pointer. It is mostly among the newest.
         if let Some(known) = self.newest.iter_mut().rev().find(|known| Arc::ptr_eq(known, &earlier)) {
-            *known = Arc::clone(summary);
+            *known = Arc::clone(&fact.brief);
         }
-        let fact = Fact::of(Arc::clone(summary));
-        for key in rung_keys(&summary.key) {
-            let list = self.rungs.get_mut(&key).into_iter().flatten();
-            list.filter(|known| Arc::ptr_eq(&known.summary, &earlier))
-                .for_each(|known| *known = fact.clone());
-        }
-        self.by_id.insert(summary.attempt.clone(), Arc::clone(summary));
+        self.ladder.replace(&earlier, &fact);
+        self.by_id.replace(ById(fact.brief));
     }
 
     fn forget_oldest(&mut self) {
         let Some(oldest) = self.newest.pop_front() else { return };
-        self.by_id.remove(&oldest.attempt);
+        self.by_id.remove(oldest.attempt.as_str());
         self.hold(&oldest, -1.0);
-        for key in rung_keys(&oldest.key) {
-            let Some(list) = self.rungs.get_mut(&key) else { continue };
-            if list.front().is_some_and(|first| Arc::ptr_eq(&first.summary, &oldest)) {
-                list.pop_front();
-            }
-            if list.is_empty() {
-                self.rungs.remove(&key);
-            }
-        }
+        self.ladder.remove_oldest(&oldest);
     }
 
-    fn hold(&mut self, summary: &Summary, sign: f64) {
-        if summary.outcome != Outcome::Succeeded || summary.need_peak.0 == 0 {
+    fn hold(&mut self, attempt: &Brief, sign: f64) {
+        if attempt.outcome != Outcome::Succeeded || attempt.need_peak.0 == 0 {
             return;
         }
         let (sum, count) = self.held;
         let count = if sign > 0.0 { count.saturating_add(1) } else { count.saturating_sub(1) };
         // what rounding leaves behind must not outlive the last attempt
         let sum =
-            if count == 0 { 0.0 } else { (sum + sign * summary.need_peak.gib_hours(summary.wall)).max(0.0) };
+            if count == 0 { 0.0 } else { (sum + sign * attempt.need_peak.gib_hours(attempt.wall)).max(0.0) };
         self.held = (sum, count);
     }
 
@@ -168,17 +122,17 @@ impl History {
     }
 
     /// The attempt with this id, if it is among those kept in memory.
-    pub fn get(&self, id: &AttemptId) -> Option<&Arc<Summary>> {
-        self.by_id.get(id)
+    pub fn get(&self, id: &AttemptId) -> Option<&Arc<Brief>> {
+        self.by_id.get(id.as_str()).map(|known| &known.0)
     }
 
     /// Attempts that share the rung's part of `key`, newest first.
     pub fn on_rung(&self, rung: Rung, key: &Key) -> impl DoubleEndedIterator<Item = &Fact> {
-        self.rungs.get(&rung_key(rung, key)).into_iter().flat_map(|list| list.iter().rev())
+        self.ladder.on_rung(rung, key)
     }
 
     /// All attempts, newest first.
-    pub fn newest_first(&self) -> impl Iterator<Item = &Arc<Summary>> {
+    pub fn newest_first(&self) -> impl Iterator<Item = &Arc<Brief>> {
         self.newest.iter().rev()
     }
 
@@ -198,48 +152,10 @@ impl History {
     }
 }
 
-fn rung_keys(key: &Key) -> impl Iterator<Item = RungKey> {
-    // a key without a build system has no part in the rung of its build system
-    let rungs = Rung::LADDER.into_iter();
-    rungs
-        .filter(|rung| *rung != Rung::BuildSystem || !key.build_system.is_empty())
-        .map(|rung| rung_key(rung, key))
-}
-
-fn rung_key(rung: Rung, key: &Key) -> RungKey {
-    let parts: &[&str] = match rung {
-        Rung::Default | Rung::Fleet => &[],
-        Rung::BuildSystem => &[&key.build_system],
-        Rung::Package => &[&key.project, &key.package],
-        Rung::NoCompiler => &[&key.project, &key.package, &key.variants, &key.arch, &key.build_system],
-        Rung::NoVersion => &[
-            &key.project,
-            &key.package,
-            &key.variants,
-            &key.arch,
-            &key.build_system,
-            &key.compiler,
-            &key.compiler_version,
-        ],
-        Rung::Exact => &[
-            &key.project,
-            &key.package,
-            &key.variants,
-            &key.arch,
-            &key.build_system,
-            &key.compiler,
-            &key.compiler_version,
-            &key.version,
-        ],
-    };
-    // no part holds a control character, so the separator cannot be forged
-    (rung, parts.join("\u{1f}"))
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::domain::{Bytes, Cores, CpuMicros, Exit, Millis, Source};
+    use crate::domain::{Bytes, Cores, CpuMicros, Exit, Millis, Source, Summary};
 
     /// A finished attempt that needed `need_mib`.
     pub(crate) fn summary(id: &str, package: &str, version: &str, need_mib: u64) -> Summary {
@@ -268,9 +184,8 @@ pub(crate) mod tests {
         history.learn(Arc::new(summary("2", "zlib", "1.3", 10)));
         history.learn(Arc::new(summary("3", "hdf5", "1.3", 10)));
         let key = summary("x", "zlib", "1.3", 0).key;
-        let ids = |rung| {
-            history.on_rung(rung, &key).map(|fact| fact.summary.attempt.to_string()).collect::<Vec<_>>()
-        };
+        let ids =
+            |rung| history.on_rung(rung, &key).map(|fact| fact.brief.attempt.to_string()).collect::<Vec<_>>();
         assert_eq!(ids(Rung::Exact), ["2"]);
         assert_eq!(ids(Rung::NoVersion), ["2", "1"]);
         assert_eq!(ids(Rung::Fleet), ["3", "2", "1"]);
@@ -295,16 +210,17 @@ pub(crate) mod tests {
         for n in 0..3 {
             history.learn(Arc::new(summary(&n.to_string(), "zlib", "1", 10)));
         }
-        let settled = Arc::new(Summary { outcome: Outcome::Failed, ..summary("1", "zlib", "1", 10) });
+        let settled = Summary { outcome: Outcome::Failed, ..summary("1", "zlib", "1", 10) };
         history.settle(&settled);
-        history.settle(&Arc::new(summary("unknown", "zlib", "1", 10)));
+        history.settle(summary("unknown", "zlib", "1", 10));
         assert_eq!(history.len(), 3);
         for rung in Rung::LADDER.into_iter().filter(|rung| *rung != Rung::BuildSystem) {
             let second = history.on_rung(rung, &settled.key).nth(1).unwrap();
-            assert!(Arc::ptr_eq(&second.summary, &settled), "{rung:?}");
+            assert_eq!((&second.brief.attempt, second.brief.outcome), (&settled.attempt, Outcome::Failed));
+            assert!(Arc::ptr_eq(&second.brief, history.get(&settled.attempt).unwrap()), "{rung:?}");
         }
-        assert!(Arc::ptr_eq(history.newest_first().nth(1).unwrap(), &settled));
-        assert!(Arc::ptr_eq(history.get(&settled.attempt).unwrap(), &settled));
+        let second = history.newest_first().nth(1).unwrap();
+        assert!(Arc::ptr_eq(second, history.get(&settled.attempt).unwrap()));
     }
 
     #[test]
@@ -315,8 +231,27 @@ pub(crate) mod tests {
         }
         assert_eq!(history.len(), 10);
         assert_eq!(history.by_id.len(), 10);
-        let held: usize = history.rungs.values().map(VecDeque::len).sum();
-        assert_eq!(held, 50, "five rungs of ten attempts");
-        assert!(history.rungs.len() <= 41, "{} lists for ten packages", history.rungs.len());
+        for n in 0..1000 {
+            let key = Key { package: format!("p{n}"), version: "1".into(), ..Key::default() };
+            assert_eq!(history.on_rung(Rung::Exact, &key).count(), usize::from(n >= 990));
+            assert_eq!(history.on_rung(Rung::Fleet, &key).count(), 10);
+        }
+    }
+
+    #[test]
+    fn attempts_of_one_key_share_it_whatever_their_branch_and_labels() {
+        let mut history = History::new(100);
+        for n in 0..3 {
+            let mut summary = summary(&n.to_string(), "zlib", "1", 10);
+            summary.key.git_ref = format!("branch-{n}");
+            summary.key.labels =
+                [("pipeline".to_owned(), n.to_string()), ("job".to_owned(), "b".to_owned())].into();
+            summary.key.hints.input_bytes = Some(n);
+            history.learn(summary);
+        }
+        let keys: Vec<_> = history.newest_first().map(|brief| Arc::as_ptr(&brief.key)).collect();
+        assert!(keys.iter().all(|key| *key == keys[0]));
+        let jobs: Vec<_> = history.newest_first().map(|brief| brief.job()).collect();
+        assert_eq!(jobs, [Some(("2", "b")), Some(("1", "b")), Some(("0", "b"))]);
     }
 }

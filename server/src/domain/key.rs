@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use serde::{Deserialize, Serialize};
 
 /// What is built. Attempts with equal keys are expected to need the same. An empty text means not known.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Key {
     /// Project or tenant.
@@ -39,7 +39,7 @@ pub struct Key {
 }
 
 /// Numbers that are known before a build starts and may explain its size.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hints {
     /// Parallel jobs, at least 1.
@@ -51,6 +51,24 @@ pub struct Hints {
 }
 
 impl Key {
+    /// What is built, without what changes from attempt to attempt: branch, owner, labels, hints.
+    #[must_use]
+    pub fn built(self) -> Self {
+        Self {
+            git_ref: String::new(),
+            owner: String::new(),
+            labels: BTreeMap::new(),
+            hints: Hints::default(),
+            ..self
+        }
+    }
+
+    /// Pipeline and name of the job, if the labels tell both.
+    pub fn job(&self) -> Option<(&str, &str)> {
+        let label = |name: &str| self.labels.get(name).map(String::as_str).filter(|value| !value.is_empty());
+        Some((label("pipeline")?, label("job")?))
+    }
+
     /// The key as people write it: `zlib@1.3 +pic %gcc@12.2 x86_64 -j8`.
     pub fn describe(&self) -> String {
         let mut text = if self.package.is_empty() { "(no package)".to_owned() } else { self.package.clone() };

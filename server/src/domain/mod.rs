@@ -3,10 +3,12 @@
 //! [`Verdict`]). No I/O, no clock, no async: everything here can be replayed.
 
 mod attempt;
+mod brief;
 mod fault;
 mod history;
 mod jobs_curve;
 mod key;
+mod ladder;
 mod outcome;
 mod phase;
 mod prediction;
@@ -19,10 +21,11 @@ mod units;
 mod verdict;
 
 pub use attempt::{Attempt, AttemptId, Resources, SessionId, Source};
+pub use brief::{Brief, Fact};
 pub use fault::Fault;
+pub use history::History;
 #[cfg(test)]
 pub(crate) use history::tests::summary as test_summary;
-pub use history::{Fact, History};
 pub use jobs_curve::{CurveKnown, JobsCurve, JobsPoint};
 pub use key::{Hints, Key};
 pub use outcome::{Cause, Exit, OomOrigin, Outcome};

@@ -243,6 +243,12 @@ impl Summary {
         self.oom_origin == Some(OomOrigin::Host)
     }
 
+    /// The machine ran out of memory under a build that stayed below its limit: it was given away more than once. A build
+    /// without a limit may have taken all of it alone, so that counts.
+    pub fn is_nodes_fault(&self) -> bool {
+        self.was_killed_by_host() && self.resources.memory_limit.is_some()
+    }
+
     /// Whether `attempt` is the run that this is the summary of, announced once more.
     pub fn is_of(&self, attempt: &Attempt) -> bool {
         match &self.origin {

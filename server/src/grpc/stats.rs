@@ -21,7 +21,7 @@ use super::{
     reply, status,
 };
 use crate::{
-    domain::{Fault, Outcome, Summary},
+    domain::{AttemptId, Brief, Fault, Outcome},
     ingest::{Ingest, Running},
     learned::Learned,
     stats::{self, Filter, GroupBy, StatsTotals},
@@ -94,8 +94,17 @@ impl Stats for StatsService {
         request: Request<pb::ListAttemptsRequest>,
     ) -> Result<Response<pb::ListAttemptsResponse>, Status> {
         let request = request.into_inner();
-        let page = page(&self.learned.newest_first(), request).map_err(|fault| status::of_fault(&fault))?;
-        Ok(Response::new(page))
+        let chosen =
+            choose(&self.learned.newest_first(), request).map_err(|fault| status::of_fault(&fault))?;
+        let mut page = Page::default();
+        for id in &chosen.attempts {
+            let summary = self.ingest.listed(id).await.map_err(|refusal| status::of_refusal(&refusal))?;
+            // one that is gone meanwhile is left out
+            if summary.is_some_and(|summary| !page.takes(reply::summary(&summary))) {
+                return Ok(Response::new(page.cut()));
+            }
+        }
+        Ok(Response::new(page.end(&chosen)))
     }
 
     async fn get_attempt(
@@ -210,11 +219,16 @@ fn filter(wire: Option<pb::Filter>) -> Result<Filter, Fault> {
     })
 }
 
-/// One page of attempts. The token is the id of the last attempt shown, so new attempts do not shift the pages.
-fn page(
-    attempts: &[Arc<Summary>],
-    request: pb::ListAttemptsRequest,
-) -> Result<pb::ListAttemptsResponse, Fault> {
+/// The attempts of one page, newest first.
+#[derive(Debug, Default)]
+struct Chosen {
+    attempts: Vec<AttemptId>,
+    /// There are more behind them.
+    more: bool,
+}
+
+/// Chooses the attempts of one page. The token is the id of the last attempt shown, so new attempts do not shift the pages.
+fn choose(attempts: &[Arc<Brief>], request: pb::ListAttemptsRequest) -> Result<Chosen, Fault> {
     let size = match request.page_size {
         0 => 100,
         size if size <= limits::PAGE_SIZE => size as usize,
@@ -235,20 +249,42 @@ fn page(
             })?
         }
     };
-    let mut answer = pb::ListAttemptsResponse::default();
-    let mut bytes = 0;
-    for summary in attempts.iter().skip(after).filter(|summary| filter.takes(summary)) {
-        let summary = reply::summary(summary);
-        bytes += summary.encoded_len() + SUMMARY_FRAME;
-        // one is always shown, so that the pages come to an end; its parts are bounded when they come in
-        let full = answer.attempts.len() >= size || bytes > PAGE_BYTES;
-        if let Some(last) = answer.attempts.last().filter(|_| full) {
-            answer.next_page_token.clone_from(&last.attempt);
-            break;
+    let mut taken = attempts.iter().skip(after).filter(|attempt| filter.takes(attempt));
+    let chosen = taken.by_ref().take(size).map(|attempt| attempt.attempt.clone()).collect();
+    Ok(Chosen { attempts: chosen, more: taken.next().is_some() })
+}
+
+/// A page that is being filled.
+#[derive(Debug, Default)]
+struct Page {
+    attempts: Vec<pb::Summary>,
+    bytes: usize,
+}
+
+impl Page {
+    /// Adds an attempt, if there is room. One is always shown, so that the pages come to an end; its parts are bounded when
+    /// they come in.
+    fn takes(&mut self, summary: pb::Summary) -> bool {
+        self.bytes += summary.encoded_len() + SUMMARY_FRAME;
+        let room = self.attempts.is_empty() || self.bytes <= PAGE_BYTES;
+        if room {
+            self.attempts.push(summary);
         }
-        answer.attempts.push(summary);
+        room
     }
-    Ok(answer)
+
+    /// The answer, if not all that was chosen found room.
+    fn cut(self) -> pb::ListAttemptsResponse {
+        let next_page_token = self.attempts.last().map(|last| last.attempt.clone()).unwrap_or_default();
+        pb::ListAttemptsResponse { attempts: self.attempts, next_page_token }
+    }
+
+    /// The answer with all that was chosen.
+    fn end(self, chosen: &Chosen) -> pb::ListAttemptsResponse {
+        let last = chosen.attempts.last().filter(|_| chosen.more);
+        let next_page_token = last.map(ToString::to_string).unwrap_or_default();
+        pb::ListAttemptsResponse { attempts: self.attempts, next_page_token }
+    }
 }
 
 fn totals(totals: &StatsTotals) -> pb::StatsTotals {
@@ -276,8 +312,8 @@ mod tests {
     use super::*;
     use crate::domain::test_summary as summary;
 
-    fn attempts(count: u32) -> Vec<Arc<Summary>> {
-        (0..count).map(|n| Arc::new(summary(&n.to_string(), "zlib", "1", 10))).collect()
+    fn attempts(count: u32) -> Vec<Arc<Brief>> {
+        (0..count).map(|n| Arc::new(summary(&n.to_string(), "zlib", "1", 10).into())).collect()
     }
 
     #[test]
@@ -286,38 +322,46 @@ mod tests {
         let mut request = pb::ListAttemptsRequest { page_size: 10, ..Default::default() };
         let mut seen = Vec::new();
         loop {
-            let answer = page(&attempts, request.clone()).unwrap();
+            let chosen = choose(&attempts, request.clone()).unwrap();
+            let mut page = Page::default();
+            // the fifth was removed from the disk meanwhile
+            let found = chosen.attempts.iter().filter(|id| id.as_str() != "4");
+            found.for_each(|id| assert!(page.takes(reply::summary(&summary(id.as_str(), "zlib", "1", 10)))));
+            let answer = page.end(&chosen);
             seen.extend(answer.attempts.into_iter().map(|s| s.attempt));
             if answer.next_page_token.is_empty() {
                 break;
             }
             request.page_token = answer.next_page_token;
         }
-        assert_eq!(seen, (0..25).map(|n| n.to_string()).collect::<Vec<_>>());
+        assert_eq!(seen, (0..25).filter(|n| *n != 4).map(|n| n.to_string()).collect::<Vec<_>>());
     }
 
     #[test]
     fn a_token_or_size_that_makes_no_sense_is_named() {
         let bad = pb::ListAttemptsRequest { page_token: "zzz".into(), ..Default::default() };
-        assert_eq!(page(&attempts(1), bad).unwrap_err().field, "page_token");
+        assert_eq!(choose(&attempts(1), bad).unwrap_err().field, "page_token");
         let bad = pb::ListAttemptsRequest { page_size: 1001, ..Default::default() };
-        assert_eq!(page(&attempts(1), bad).unwrap_err().field, "page_size");
+        assert_eq!(choose(&attempts(1), bad).unwrap_err().field, "page_size");
     }
 
     #[test]
     fn a_page_of_long_summaries_ends_before_it_is_too_large_for_a_client() {
-        let long = |n: u32| {
-            let mut summary = summary(&n.to_string(), "zlib", "1", 10);
+        let long = |id: &AttemptId| {
+            let mut summary = summary(id.as_str(), "zlib", "1", 10);
             summary.key.variants = "v".repeat(limits::VARIANTS_BYTES);
             let label = |n| (format!("{n:0>128}"), "x".repeat(limits::LABEL_BYTES));
             summary.key.labels = (0..limits::LABELS).map(label).collect();
-            Arc::new(summary)
+            reply::summary(&summary)
         };
-        let attempts: Vec<_> = (0..1000).map(long).collect();
+        let attempts = attempts(1000);
         let mut request = pb::ListAttemptsRequest { page_size: 1000, ..Default::default() };
         let (mut seen, mut pages) = (0, 0);
         loop {
-            let answer = page(&attempts, request.clone()).unwrap();
+            let chosen = choose(&attempts, request.clone()).unwrap();
+            let mut page = Page::default();
+            let whole = chosen.attempts.iter().all(|id| page.takes(long(id)));
+            let answer = if whole { page.end(&chosen) } else { page.cut() };
             assert!(answer.encoded_len() < limits::ANSWER_BYTES);
             (seen, pages) = (seen + answer.attempts.len(), pages + 1);
             if answer.next_page_token.is_empty() {

@@ -3,7 +3,7 @@
 use super::{Ingest, Question, Refusal};
 use crate::{
     domain::{AttemptId, Cause, Key, Prediction, Rung},
-    retry, store,
+    store,
 };
 
 /// Attempts of a key among which those of one job are looked for: more are never tried.
@@ -30,12 +30,12 @@ impl Ingest {
 
     /// The last attempt of the same job of the same pipeline, if memory ended it.
     fn ended_by_memory(&self, key: &Key) -> Option<AttemptId> {
-        let job = retry::job(key)?;
+        let job = key.job()?;
         self.parts.learned.read(|history| {
             let mut all = history.on_rung(Rung::Exact, key).take(LOOKED_AT);
-            let last = all.find(|fact| retry::job(&fact.summary.key) == Some(job))?;
-            let by_memory = last.summary.cause.is_some_and(Cause::is_memory);
-            by_memory.then(|| last.summary.attempt.clone())
+            let last = all.find(|fact| fact.brief.job() == Some(job))?;
+            let by_memory = last.brief.cause.is_some_and(Cause::is_memory);
+            by_memory.then(|| last.brief.attempt.clone())
         })
     }
 }

@@ -1,7 +1,7 @@
 //! How an attempt ends: its loose samples become sealed blocks, and in the same commit its summary takes the place of the open
 //! attempt. Only then the history learns it.
 
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
 
 use tokio::task::JoinSet;
 
@@ -174,7 +174,7 @@ impl Worker {
         let kind = summary.cause.map_or("none", |cause| cause.as_str());
         let (attempt, wall, need) = (summary.attempt.clone(), summary.wall, summary.need_peak);
         tracing::info!(%attempt, package = summary.key.package, %wall, %need, cause = kind, "attempt ended");
-        let known = self.parts.learned.learn(Arc::new(summary));
+        let known = self.parts.learned.learn(summary);
         self.parts.metrics.sealed.get_or_create(&Kind::of(kind)).inc();
         self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
         drop(self.changes.send(Change::Ended(attempt)));

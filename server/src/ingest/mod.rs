@@ -105,19 +105,34 @@ impl Ingest {
 
     /// An attempt, and whether it is still open; `None` if it is not known.
     pub(crate) async fn find(&self, id: &AttemptId) -> Result<Option<(Arc<Summary>, bool)>, Refusal> {
-        if let Some(summary) = self.parts.learned.get(id) {
-            // what is in memory has no phases; without the disk it is still an answer
-            let whole = store::read_summary(&self.parts.store, id).await.ok().flatten();
-            return Ok(Some((whole.map_or(summary, Arc::new), false)));
+        if self.parts.learned.knows(id) {
+            return Ok(self.read(id).await?.map(|summary| (summary, false)));
         }
         let asked = id.clone();
         if let Some(running) = self.ask(|answer| Request::Find { id: asked, answer }).await? {
             let now = self.parts.clock.now_unix_ms();
             return Ok(Some((Arc::new(running.so_far(now)), true)));
         }
-        let old = store::read_summary(&self.parts.store, id).await;
-        let old = old.map_err(|error| Refusal::Unreadable(error.to_string()))?;
-        Ok(old.map(|summary| (Arc::new(summary), false)))
+        Ok(self.read(id).await?.map(|summary| (summary, false)))
+    }
+
+    /// The summary of an ended attempt as lists show it: without its phases. `None` if it is not there, or damaged: that must
+    /// not hide all others.
+    pub(crate) async fn listed(&self, id: &AttemptId) -> Result<Option<Summary>, Refusal> {
+        match store::read_summary(&self.parts.store, id).await {
+            Ok(summary) => Ok(summary.map(|summary| Summary { phases: Vec::new(), ..summary })),
+            Err(error @ StoreError::Damaged { .. }) => {
+                tracing::error!(attempt = %id, %error, "left a damaged summary out of a list");
+                Ok(None)
+            }
+            Err(error) => Err(Refusal::Unreadable(error.to_string())),
+        }
+    }
+
+    /// The summary of an ended attempt, from disk.
+    async fn read(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
+        let summary = store::read_summary(&self.parts.store, id).await;
+        Ok(summary.map_err(|error| Refusal::Unreadable(error.to_string()))?.map(Arc::new))
     }
 
     /// Hands the samples of an attempt that are on disk to `take`, in order; gives how many there are.

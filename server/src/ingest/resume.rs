@@ -1,26 +1,38 @@
 //! What the ingest knows when it starts: finished attempts to learn from, and open ones to go on with.
 
-use std::sync::Arc;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use super::{session::Session, worker::Worker};
 use crate::{
-    domain::{Attempt, Summary},
-    store::{self, StoreError},
+    domain::{Attempt, AttemptId, Fact, Key, Summary, Verdict},
+    store::{self, Loaded, StoreError},
 };
 
-/// The newest summaries out of many that come in any order, in bounded memory.
+/// The newest attempts out of many that come in any order, in bounded memory.
 struct Newest {
     capacity: usize,
-    kept: Vec<Arc<Summary>>,
+    /// Each with its end, milliseconds since 1970: looking for it in the attempt would take longer than all the sorting.
+    kept: Vec<(u64, Fact)>,
+    /// Each key once: a million attempts have some thousand.
+    keys: HashSet<Arc<Key>>,
 }
 
 impl Newest {
     fn of(capacity: usize) -> Self {
-        Self { capacity, kept: Vec::new() }
+        Self { capacity, kept: Vec::new(), keys: HashSet::new() }
     }
 
     fn take(&mut self, summary: Summary) {
-        self.kept.push(Arc::new(summary));
+        let ended_unix_ms = summary.ended_unix_ms();
+        let mut fact = Fact::from(summary);
+        match self.keys.get(&fact.brief.key) {
+            Some(key) => fact.share(key),
+            None => drop(self.keys.insert(Arc::clone(&fact.brief.key))),
+        }
+        self.kept.push((ended_unix_ms, fact));
         // cutting now and then costs less than keeping order all the time
         if self.kept.len() >= self.capacity.saturating_add(self.capacity / 8).saturating_add(1024) {
             self.cut();
@@ -30,18 +42,44 @@ impl Newest {
     /// Leaves the newest, in no order.
     fn cut(&mut self) {
         if self.kept.len() > self.capacity {
-            let newest_first = |summary: &Arc<Summary>| std::cmp::Reverse(summary.ended_unix_ms());
-            self.kept.select_nth_unstable_by_key(self.capacity, newest_first);
+            self.kept.select_nth_unstable_by_key(self.capacity, |(ended, _)| std::cmp::Reverse(*ended));
             self.kept.truncate(self.capacity);
         }
     }
 
     /// The newest is learnt last, so that it weighs most.
-    fn oldest_first(mut self) -> impl Iterator<Item = Arc<Summary>> {
+    fn oldest_first(mut self) -> impl Iterator<Item = Fact> {
         self.cut();
         // equal ends keep one order, whatever was cut
-        self.kept.sort_by(|a, b| (a.ended_unix_ms(), &a.attempt).cmp(&(b.ended_unix_ms(), &b.attempt)));
-        self.kept.into_iter()
+        let in_order = |a: &(u64, Fact), b: &(u64, Fact)| {
+            a.0.cmp(&b.0).then_with(|| a.1.brief.attempt.cmp(&b.1.brief.attempt))
+        };
+        self.kept.sort_unstable_by(in_order);
+        self.kept.into_iter().map(|(_, fact)| fact)
+    }
+}
+
+/// Verdicts of the store with the keys of their attempts, in the order of their ids.
+#[derive(Default)]
+struct Judged {
+    /// Those whose attempt was not met yet, without what nobody learns from.
+    waiting: HashMap<AttemptId, Vec<Verdict>>,
+    met: Vec<(Key, Verdict)>,
+}
+
+impl Judged {
+    fn take(&mut self, verdict: Verdict) {
+        // the others teach nothing
+        if verdict.outlook.signature.is_some() {
+            let short = Verdict { evidence: Vec::new(), next: None, reason: String::new(), ..verdict };
+            self.waiting.entry(short.attempt.clone()).or_default().push(short);
+        }
+    }
+
+    fn meet(&mut self, summary: &Summary) {
+        for verdict in self.waiting.remove(&summary.attempt).into_iter().flatten() {
+            self.met.push((summary.key.clone(), verdict));
+        }
     }
 }
 
@@ -51,20 +89,7 @@ impl Worker {
     /// # Errors
     /// The store cannot be read. A single damaged record is logged and skipped.
     pub(crate) async fn resume(&mut self) -> Result<(), StoreError> {
-        let mut newest = Newest::of(self.parts.learned.capacity());
-        let loaded = store::load_summaries(&self.parts.store, |summary| newest.take(summary)).await?;
-        for summary in newest.oldest_first() {
-            let known = self.parts.learned.learn(summary);
-            self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
-        }
-        let (learned, judging) = (self.parts.learned.clone(), self.parts.judging.clone());
-        let failures = store::load_verdicts(&self.parts.store, |verdict| {
-            // a verdict on an attempt that is remembered no longer has nothing to say about the next one
-            if let Some(summary) = learned.get(&verdict.attempt) {
-                judging.learn(&summary.key, &verdict);
-            }
-        });
-        failures.await?;
+        let loaded = self.remember().await?;
         let swept = store::sweep(&self.parts.store).await;
         if let Err(error) = swept {
             tracing::warn!(%error, "could not remove what a crash left behind; it is harmless and tried again");
@@ -82,6 +107,27 @@ impl Worker {
         }
         self.parts.metrics.open_attempts.set(i64::try_from(self.sessions.len()).unwrap_or(i64::MAX));
         Ok(())
+    }
+
+    /// Learns the newest of the finished attempts, and the verdicts on them.
+    async fn remember(&self) -> Result<Loaded, StoreError> {
+        let mut judged = Judged::default();
+        store::load_verdicts(&self.parts.store, |verdict| judged.take(verdict)).await?;
+        let mut newest = Newest::of(self.parts.learned.capacity());
+        let take = |summary: Summary| {
+            judged.meet(&summary);
+            newest.take(summary);
+        };
+        let loaded = store::load_summaries(&self.parts.store, take).await?;
+        let known = newest.oldest_first().map(|fact| self.parts.learned.learn(fact)).last().unwrap_or(0);
+        self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
+        for (key, verdict) in judged.met {
+            // a verdict on an attempt that is remembered no longer has nothing to say about the next one
+            if self.parts.learned.knows(&verdict.attempt) {
+                self.parts.judging.learn(&key, &verdict);
+            }
+        }
+        Ok(loaded)
     }
 
     async fn take_up(&self, attempt: Attempt) -> Result<Session, StoreError> {
@@ -102,5 +148,110 @@ impl Worker {
         session.acknowledged = extent.last_sequence;
         session.lost = extent.lost;
         Ok(session)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        clock::Clock,
+        domain::{Action, Cause, History, Outcome, Outlook, Signature, test_summary},
+        ingest::{Ingest, Parts, Retain},
+        judging::{Judging, Sources},
+        learned::Learned,
+        metrics::Metrics,
+        predict, retry,
+        store::{Batch, Kind, Store},
+    };
+
+    /// What a server with room for `capacity` attempts knows after its start.
+    async fn started(store: &Store, capacity: usize) -> Ingest {
+        let metrics = Arc::new(Metrics::new());
+        let sources = Sources { rules_dir: None, policy_file: None, policy: retry::Policy::default() };
+        let (ingest, mut worker) = Ingest::new(Parts {
+            store: store.clone(),
+            learned: Learned::new(History::new(capacity)),
+            judging: Judging::open(sources, Arc::clone(&metrics)).unwrap(),
+            metrics,
+            clock: Clock,
+            predict: Arc::new(predict::Settings::default()),
+            open_attempts: 10,
+            retain: Retain::default(),
+            abandon_after: std::time::Duration::from_hours(1),
+        });
+        worker.resume().await.unwrap();
+        ingest
+    }
+
+    fn ended(id: &str, hour: u64) -> Summary {
+        let mut summary = test_summary(id, "zlib", "1", 10);
+        summary.started_unix_ms += hour * 3_600_000;
+        summary.key.hints.build_jobs = Some(8);
+        summary.key.git_ref = "main".into();
+        summary.key.labels = [("commit".to_owned(), "abc".to_owned())].into();
+        summary
+    }
+
+    fn verdict(of: &Summary) -> Verdict {
+        let signature = Some(Signature { id: "0123456789abcdef".into(), line: "make: *** Error 2".into() });
+        Verdict {
+            attempt: of.attempt.clone(),
+            action: Action::AsIs,
+            cause: Cause::Unknown,
+            confidence: 0.5,
+            evidence: Vec::new(),
+            next: None,
+            attempts_left: 1,
+            reason: String::new(),
+            outlook: Outlook { signature, ..Outlook::default() },
+        }
+    }
+
+    /// One attempt that is too old, one that failed, and its retry, which passed.
+    async fn filled() -> (Store, [Summary; 3]) {
+        let store = Store::memory();
+        let failed = Summary { outcome: Outcome::Failed, ..ended("1-failed", 1) };
+        let retry = Summary { retries: Some(failed.attempt.clone()), ..ended("0-retry", 2) };
+        let old = Summary { outcome: Outcome::Failed, ..ended("2-old", 0) };
+        let mut batch = Batch::default();
+        for summary in [&old, &failed, &retry] {
+            store::put_summary(&mut batch, summary).unwrap();
+        }
+        for summary in [&old, &failed] {
+            store::put_verdict(&mut batch, 7, &verdict(summary)).unwrap();
+        }
+        store.commit(batch).await.unwrap();
+        (store, [old, failed, retry])
+    }
+
+    #[tokio::test]
+    async fn a_start_knows_the_newest_and_what_became_of_retries_by_the_whole_key() {
+        let (store, [old, failed, retry]) = filled().await;
+        let ingest = started(&store, 2).await;
+        let newest: Vec<_> =
+            ingest.parts.learned.newest_first().iter().map(|brief| brief.attempt.clone()).collect();
+        assert_eq!(newest, [retry.attempt, failed.attempt]);
+        assert_eq!(ingest.parts.metrics.history_attempts.get(), 2);
+        assert!(!ingest.parts.learned.knows(&old.attempt));
+        let flaky = ingest.flaky(10);
+        assert_eq!(flaky.len(), 1, "{flaky:?}");
+        assert_eq!((flaky[0].key.as_str(), flaky[0].helped.passed), ("zlib@1 -j8", 1));
+        assert_eq!(ingest.listed(&old.attempt).await.unwrap(), Some(old), "it is still on disk");
+    }
+
+    #[tokio::test]
+    async fn a_damaged_summary_costs_itself_alone() {
+        let (store, [_, failed, _]) = filled().await;
+        let key = [&Kind::Summary.prefix_of(&failed.attempt)[..], &[0]].concat();
+        let mut value = store.get(&key).await.unwrap().unwrap().value;
+        value[20] ^= 1;
+        let mut batch = Batch::default();
+        batch.put(key, value);
+        store.commit(batch).await.unwrap();
+        let ingest = started(&store, 10).await;
+        assert_eq!(ingest.parts.learned.newest_first().len(), 2);
+        assert_eq!(ingest.flaky(10), []);
+        assert_eq!(ingest.listed(&failed.attempt).await.unwrap(), None, "left out of lists");
     }
 }

@@ -85,7 +85,7 @@ impl Worker {
             self.parts.store.commit(batch).await.map_err(unwritable)?;
             let cause = settled.cause.map_or("none", |cause| cause.as_str());
             tracing::info!(attempt = %id, outcome = ?settled.outcome, cause, "settled how an attempt ended");
-            self.parts.learned.settle(Arc::new(settled));
+            self.parts.learned.settle(settled);
             return Ok("settled");
         }
         for id in &told.attempts {

@@ -83,7 +83,7 @@ fn bytes_per_job(pool: &Pool<'_>) -> f64 {
     let tried = tried(pool, |used| !used.fact.censored);
     slope(&tried, |a, b| {
         let more = f64::from(a.fact.jobs) - f64::from(b.fact.jobs);
-        let need = |used: &Used<'_>| used.fact.summary.need_peak.as_f64();
+        let need = |used: &Used<'_>| used.fact.brief.need_peak.as_f64();
         (need(a) - need(b)) / more
     })
 }
@@ -93,7 +93,7 @@ pub(super) fn shared_time(pool: &Pool<'_>) -> f64 {
     let tried = tried(pool, |used| used.fact.rates[0].is_finite());
     slope(&tried, |a, b| {
         let part = |used: &Used<'_>| 1.0 / f64::from(used.fact.jobs);
-        let wall = |used: &Used<'_>| used.fact.summary.wall.as_f64();
+        let wall = |used: &Used<'_>| used.fact.brief.wall.as_f64();
         (wall(a) - wall(b)) / (part(a) - part(b))
     })
 }
@@ -122,7 +122,7 @@ fn slope(tried: &[&Used<'_>], between: impl Fn(&Used<'_>, &Used<'_>) -> f64) -> 
         let mut slopes = Vec::new();
         for (n, a) in tried.iter().enumerate() {
             let others = tried.iter().skip(n + 1).filter(|b| b.fact.jobs != a.fact.jobs);
-            let others = others.filter(|b| comparable(&a.fact.summary.key, &b.fact.summary.key));
+            let others = others.filter(|b| comparable(&a.fact.brief.key, &b.fact.brief.key));
             slopes.extend(others.map(|b| between(a, b)));
         }
         slopes

@@ -46,13 +46,13 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
         .used
         .iter()
         .map(|used| UsedAttempt {
-            attempt: used.fact.summary.attempt.clone(),
+            attempt: used.fact.brief.attempt.clone(),
             rung: used.rung,
             weight: used.weight,
             need: Bytes::from_f64(used.need.exp2()),
-            measured: used.fact.summary.proven_need(),
+            measured: used.fact.brief.proven.unwrap_or_default(),
             build_jobs: Some(used.fact.jobs).filter(|jobs| *jobs > 0),
-            wall: used.fact.summary.wall,
+            wall: used.fact.brief.wall,
             censored: used.fact.censored,
         })
         .collect();

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::Settings;
-use crate::domain::{Bytes, Fact, History, Key, Rung, Summary};
+use crate::domain::{Brief, Bytes, Fact, History, Key, Rung};
 
 /// `k` of `n / (n + k)` for builds of one package: one attempt of the same key knows more than half of what there is
 /// to know (replayed: 0.3 to 1.5 are within 2 % of each other on Spack's CI, 3 wastes 5 % more).
@@ -92,9 +92,9 @@ impl<'h> Pool<'h> {
         let mut inside: Vec<_> =
             lists_inside(rung).iter().map(|inner| history.on_rung(*inner, key).peekable()).collect();
         let here = history.on_rung(rung, key).filter(|fact| {
-            let same = |other: &&Fact| Arc::ptr_eq(&other.summary, &fact.summary);
+            let same = |other: &&Fact| Arc::ptr_eq(&other.brief, &fact.brief);
             let counted = inside.iter_mut().filter_map(|list| list.next_if(same)).count() > 0;
-            let same_package = || rung == Rung::BuildSystem && is_same_package(key, &fact.summary);
+            let same_package = || rung == Rung::BuildSystem && is_same_package(key, &fact.brief);
             !counted && !fact.need.is_nan() && !same_package()
         });
         for fact in here {
@@ -153,7 +153,7 @@ fn nearness(asked: f64, fact: &Fact) -> f64 {
     1.0 / (1.0 + far * far)
 }
 
-fn is_same_package(a: &Key, b: &Summary) -> bool {
+fn is_same_package(a: &Key, b: &Brief) -> bool {
     a.package == b.key.package && a.project == b.key.project
 }
 
@@ -162,7 +162,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::domain::test_summary as summary;
+    use crate::domain::{Summary, test_summary as summary};
 
     fn keys() -> Vec<Key> {
         let mut keys = Vec::new();
@@ -194,13 +194,13 @@ mod tests {
             let mut seen = HashSet::new();
             for rung in Rung::LADDER {
                 // of the same package, but pushed off its list by others: too old to say anything
-                let too_old = |s: &Fact| rung == Rung::BuildSystem && is_same_package(&asked, &s.summary);
+                let too_old = |s: &Fact| rung == Rung::BuildSystem && is_same_package(&asked, &s.brief);
                 let listed =
-                    history.on_rung(rung, &asked).filter(|s| seen.insert(&s.summary.attempt) && !too_old(s));
-                let expected: Vec<_> = listed.map(|s| &s.summary.attempt).collect();
+                    history.on_rung(rung, &asked).filter(|s| seen.insert(&s.brief.attempt) && !too_old(s));
+                let expected: Vec<_> = listed.map(|s| &s.brief.attempt).collect();
                 let used = pool.used.iter().filter(|used| used.rung == rung);
                 let heard = pool.shares.iter().any(|(there, _)| *there == rung);
-                let used: Vec<_> = used.map(|used| &used.fact.summary.attempt).collect();
+                let used: Vec<_> = used.map(|used| &used.fact.brief.attempt).collect();
                 // rungs that would not be heard are left out as a whole
                 assert!(used == expected || (!heard && used.is_empty()), "{rung:?} of {asked:?}");
             }

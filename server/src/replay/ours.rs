@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Attempts to learn from, as the server's default.
-const HISTORY: usize = 200_000;
+const HISTORY: usize = 1_000_000;
 
 /// The predictor with a history of its own.
 #[derive(Debug)]

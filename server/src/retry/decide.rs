@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Action, Cause, Evidence, EvidenceLine, EvidenceSource, History, Outlook, Prediction, Signature,
-        Summary, Verdict,
+        Action, Brief, Cause, Evidence, EvidenceLine, EvidenceSource, History, Outlook, Prediction,
+        Signature, Summary, Verdict,
     },
     predict::{Settings, predict},
 };
@@ -84,7 +84,7 @@ fn weigh(evidence: &Evidence, mut finding: Finding, cause: Cause, known: &Known<
         finding.lines.push(EvidenceLine { source: EvidenceSource::Measured, text, supports: true });
     }
     let terms = policy.terms(key, cause);
-    let nodes_fault = evidence.measured.as_deref().is_some_and(is_nodes_fault);
+    let nodes_fault = evidence.measured.as_deref().is_some_and(Summary::is_nodes_fault);
     // an attempt that was taken away was never really made
     let free = (nodes_fault || (!terms.counts && finding.is_proven())) && free_before < policy.max_preempted;
     let left = policy.max_attempts.saturating_sub(spent - u32::from(free));
@@ -190,12 +190,6 @@ fn is_clamped(next: &Prediction) -> bool {
     [&next.memory_limit, &next.memory_request].iter().any(|size| size.basis.bound.starts_with("cap of"))
 }
 
-fn was_taken_away(summary: &Summary) -> bool {
-    summary.cause.is_some_and(Cause::is_taken_away) || is_nodes_fault(summary)
-}
-
-/// The machine ran out of memory under a build that stayed below its limit: it was given away more than once. A build
-/// without a limit may have taken all of it alone, so that counts.
-fn is_nodes_fault(summary: &Summary) -> bool {
-    summary.was_killed_by_host() && summary.resources.memory_limit.is_some()
+fn was_taken_away(earlier: &Brief) -> bool {
+    earlier.cause.is_some_and(Cause::is_taken_away) || earlier.is_nodes_fault
 }

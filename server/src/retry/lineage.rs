@@ -10,7 +10,7 @@
 //! attempts without one are ordered by their start. A number that the caller gives (GitLab's `retries_count`, which counts
 //! otherwise) is a hint, used where no witness finds anything.
 
-use crate::domain::{AttemptId, Evidence, History, Key, ListedRun, Rung, Summary};
+use crate::domain::{AttemptId, Brief, Evidence, History, Key, ListedRun, Rung};
 
 /// Steps back through the attempts that an attempt retries, and most attempts that are found.
 const STEPS: usize = 32;
@@ -34,7 +34,7 @@ const NOT_TRIED: [&str; 10] = [
 #[derive(Debug)]
 pub(super) struct Lineage<'h> {
     /// Attempts of the same job before this one, those of the chain first.
-    pub(super) earlier: Vec<&'h Summary>,
+    pub(super) earlier: Vec<&'h Brief>,
     /// Runs of the job before this one by the CI system's list; `None` if the list does not say which job it is.
     listed: Option<usize>,
 }
@@ -44,9 +44,9 @@ pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> Lineage<'h> {
     let mut earlier = chain(evidence, history);
     let measured = evidence.measured.as_deref();
     let key = measured.map_or(&evidence.key, |summary| &summary.key);
-    let (job, original) = (job(key), measured.and_then(|summary| summary.retries.as_ref()));
-    for summary in history.on_rung(Rung::Exact, key).map(|fact| &*fact.summary) {
-        let of_job = job.is_some() && self::job(&summary.key) == job;
+    let (job, original) = (key.job(), measured.and_then(|summary| summary.retries.as_ref()));
+    for summary in history.on_rung(Rung::Exact, key).map(|fact| &*fact.brief) {
+        let of_job = job.is_some() && summary.job() == job;
         let of_original = original.is_some() && summary.retries.as_ref() == original;
         let known = earlier.iter().any(|known| known.attempt == summary.attempt);
         if !(of_job || of_original) || known || !is_before(summary, evidence) {
@@ -61,8 +61,8 @@ pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> Lineage<'h> {
 }
 
 /// The attempts that agents say this one goes back to, newest first.
-fn chain<'h>(evidence: &Evidence, history: &'h History) -> Vec<&'h Summary> {
-    let mut found: Vec<&Summary> = Vec::new();
+fn chain<'h>(evidence: &Evidence, history: &'h History) -> Vec<&'h Brief> {
+    let mut found: Vec<&Brief> = Vec::new();
     let mut before = evidence.measured.as_deref().and_then(|summary| summary.retries.as_ref());
     for _ in 0..STEPS {
         let Some(summary) = before.and_then(|id| history.get(id)) else { break };
@@ -122,7 +122,7 @@ fn listed(evidence: &Evidence, key: &Key) -> Option<usize> {
 }
 
 /// Whether an attempt of the same job came before the one that is asked about.
-fn is_before(summary: &Summary, evidence: &Evidence) -> bool {
+fn is_before(summary: &Brief, evidence: &Evidence) -> bool {
     let (one, this) = (job_of(&summary.attempt), job_of(&evidence.attempt));
     if one.0 == this.0
         && let (Ok(job), Ok(of_this)) = (one.1.parse::<u64>(), this.1.parse::<u64>())
@@ -146,12 +146,6 @@ fn job_of(attempt: &AttemptId) -> (&str, &str, u32) {
     }
 }
 
-/// Pipeline and name of the job, if the key has both.
-pub(crate) fn job(key: &Key) -> Option<(&str, &str)> {
-    let label = |name: &str| key.labels.get(name).map(String::as_str).filter(|value| !value.is_empty());
-    Some((label("pipeline")?, label("job")?))
-}
-
 /// Where a failure is the same failure: at one commit, else in one job of one pipeline.
 pub(super) fn place(key: &Key) -> Option<String> {
     let commit = COMMIT.iter().find_map(|name| key.labels.get(*name)).filter(|commit| !commit.is_empty());
@@ -162,5 +156,5 @@ pub(super) fn place(key: &Key) -> Option<String> {
     if is_commit {
         return Some(key.git_ref.clone());
     }
-    job(key).map(|(pipeline, job)| format!("{pipeline}/{job}"))
+    key.job().map(|(pipeline, job)| format!("{pipeline}/{job}"))
 }

@@ -39,4 +39,3 @@ pub use self::{
     rules::Rules,
     seen::{Flaky, Helped, Seen},
 };
-pub(crate) use lineage::job;

@@ -115,7 +115,7 @@ impl Seen {
     pub fn helped(&self, key: &Key, signature: &Signature, history: &History) -> Helped {
         let mut helped = Helped::default();
         for failure in self.of(key, signature).filter(|failure| failure.as_is) {
-            let mut retries = history.on_rung(Rung::Exact, key).map(|fact| &fact.summary);
+            let mut retries = history.on_rung(Rung::Exact, key).map(|fact| &fact.brief);
             let Some(retry) = retries.find(|summary| summary.retries.as_ref() == Some(&failure.attempt))
             else {
                 continue;

@@ -1,4 +1,4 @@
-//! Totals over finished attempts, by group and over time, and the builds whose need has moved. Pure: it gets summaries and gives sums.
+//! Totals over finished attempts, by group and over time, and the builds whose need has moved. Pure: it gets briefs and gives sums.
 
 mod level;
 mod regressions;
@@ -11,7 +11,7 @@ use plimsoll_proto::limits;
 pub(crate) use regressions::{Regression, regressions};
 pub(crate) use totals::StatsTotals;
 
-use crate::domain::{Fault, Outcome, Summary};
+use crate::domain::{Brief, Fault, Outcome};
 
 /// Which attempts count. Empty and `None` mean all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,16 +27,16 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Whether `summary` counts.
-    pub(crate) fn takes(&self, summary: &Summary) -> bool {
+    /// Whether `attempt` counts.
+    pub(crate) fn takes(&self, attempt: &Brief) -> bool {
         let same = |asked: &str, is: &str| asked.is_empty() || asked == is;
-        let ended = summary.ended_unix_ms();
-        same(&self.project, &summary.key.project)
-            && same(&self.stack, &summary.key.stack)
-            && same(&self.package, &summary.key.package)
+        let ended = attempt.ended_unix_ms();
+        same(&self.project, &attempt.key.project)
+            && same(&self.stack, &attempt.key.stack)
+            && same(&self.package, &attempt.key.package)
             && self.from_unix_ms.is_none_or(|from| ended >= from)
             && self.to_unix_ms.is_none_or(|to| ended < to)
-            && self.outcome.is_none_or(|outcome| outcome == summary.outcome)
+            && self.outcome.is_none_or(|outcome| outcome == attempt.outcome)
     }
 }
 
@@ -51,13 +51,13 @@ pub(crate) enum GroupBy {
 }
 
 impl GroupBy {
-    fn name(self, summary: &Summary) -> &str {
+    fn name(self, attempt: &Brief) -> &str {
         match self {
             Self::Nothing => "",
-            Self::Package => &summary.key.package,
-            Self::Stack => &summary.key.stack,
-            Self::Project => &summary.key.project,
-            Self::Cause => summary.cause.map_or("", |cause| cause.as_str()),
+            Self::Package => &attempt.key.package,
+            Self::Stack => &attempt.key.stack,
+            Self::Project => &attempt.key.project,
+            Self::Cause => attempt.cause.map_or("", |cause| cause.as_str()),
         }
     }
 }
@@ -89,7 +89,7 @@ pub(crate) struct Report {
 /// # Errors
 /// More than [`limits::STATS_STEPS`] steps would be needed.
 pub(crate) fn report(
-    attempts: &[Arc<Summary>],
+    attempts: &[Arc<Brief>],
     filter: &Filter,
     group_by: GroupBy,
     step_ms: u64,
@@ -97,13 +97,13 @@ pub(crate) fn report(
     let mut report = Report::default();
     let mut groups: HashMap<&str, StatsTotals> = HashMap::new();
     let mut steps: HashMap<u64, StatsTotals> = HashMap::new();
-    for summary in attempts.iter().filter(|summary| filter.takes(summary)) {
-        report.totals.add(summary);
+    for attempt in attempts.iter().filter(|attempt| filter.takes(attempt)) {
+        report.totals.add(attempt);
         if group_by != GroupBy::Nothing {
-            groups.entry(group_by.name(summary)).or_default().add(summary);
+            groups.entry(group_by.name(attempt)).or_default().add(attempt);
         }
-        if let Some(step) = summary.ended_unix_ms().checked_div(step_ms) {
-            steps.entry(step * step_ms).or_default().add(summary);
+        if let Some(step) = attempt.ended_unix_ms().checked_div(step_ms) {
+            steps.entry(step * step_ms).or_default().add(attempt);
         }
     }
     report.groups = largest_waste_first(groups);
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use crate::domain::{Bytes, Cause, Resources};
 
-    fn attempts() -> Vec<Arc<Summary>> {
+    fn attempts() -> Vec<Arc<Brief>> {
         let one = |id: &str, package: &str, ended_h: u64, failed: bool| {
             let mut summary = crate::domain::test_summary(id, package, "1", 1024);
             summary.started_unix_ms = ended_h * 3_600_000 - summary.wall.0;
@@ -156,7 +156,7 @@ mod tests {
                 summary.outcome = Outcome::Failed;
                 summary.cause = Some(Cause::Oom);
             }
-            Arc::new(summary)
+            Arc::new(summary.into())
         };
         vec![one("1", "zlib", 1, false), one("2", "zlib", 1, true), one("3", "hdf5", 4, false)]
     }

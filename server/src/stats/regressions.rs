@@ -1,6 +1,6 @@
 //! Builds whose need has moved: since which attempt, by which factor, and what changed with it. Pure.
 //!
-//! Attempts are compared that differ in nothing but the version, the compiler and the ref: those may be what changed. Each such
+//! Attempts are compared that differ in nothing but the version and the compiler: those may be what changed. Each such
 //! row is looked at by `level`; at most the newest [`WINDOW`] attempts of it.
 
 use std::{collections::HashMap, fmt::Write as _, sync::Arc};
@@ -9,7 +9,7 @@ use super::{
     Filter,
     level::{self, Change, Kind},
 };
-use crate::domain::{AttemptId, Bytes, Key, Summary};
+use crate::domain::{AttemptId, Brief, Bytes, Key};
 
 /// Newest attempts of one row that are looked at.
 const WINDOW: usize = 64;
@@ -40,13 +40,14 @@ pub(crate) struct Regression {
 
 /// What moved among `attempts` (newest first), the most expensive first, at most `most`. Of the filter's times those count in which
 /// a change began: what was usual before is learnt from all.
-pub(crate) fn regressions(attempts: &[Arc<Summary>], filter: &Filter, most: usize) -> Vec<Regression> {
+pub(crate) fn regressions(attempts: &[Arc<Brief>], filter: &Filter, most: usize) -> Vec<Regression> {
     let always = Filter { from_unix_ms: None, to_unix_ms: None, outcome: None, ..filter.clone() };
-    let mut rows: HashMap<RowKey<'_>, Vec<&Summary>> = HashMap::new();
-    for summary in attempts.iter().filter(|summary| teaches(summary) && always.takes(summary)) {
-        let row = rows.entry(row_key(&summary.key)).or_default();
+    let mut rows: HashMap<RowKey<'_>, Vec<Needed<'_>>> = HashMap::new();
+    for attempt in attempts.iter().filter(|attempt| always.takes(attempt)) {
+        let Some(need) = attempt.proven else { continue };
+        let row = rows.entry(row_key(attempt)).or_default();
         if row.len() < WINDOW {
-            row.push(summary);
+            row.push((attempt, need));
         }
     }
     let began = |regression: &Regression| {
@@ -67,33 +68,31 @@ pub(crate) fn regressions(attempts: &[Arc<Summary>], filter: &Filter, most: usiz
     found
 }
 
-/// What may speak: an attempt that says what its build needs, or more than what it did.
-fn teaches(summary: &Summary) -> bool {
-    summary.teaches_memory()
-}
+/// An attempt that teaches, and what it proves.
+type Needed<'a> = (&'a Brief, Bytes);
 
-type RowKey<'k> = ([&'k str; 5], Option<u32>);
+type RowKey<'k> = ([&'k str; 5], u32);
 
-fn row_key(key: &Key) -> RowKey<'_> {
-    ([&key.project, &key.package, &key.variants, &key.arch, &key.build_system], key.hints.build_jobs)
+fn row_key(attempt: &Brief) -> RowKey<'_> {
+    let key = &*attempt.key;
+    ([&key.project, &key.package, &key.variants, &key.arch, &key.build_system], attempt.jobs)
 }
 
 /// What moved in one row, oldest first.
-fn regression(row: &[&Summary]) -> Option<Regression> {
-    let needs: Vec<f64> = row.iter().map(|summary| summary.proven_need().as_f64().max(1.0).log2()).collect();
+fn regression(row: &[Needed<'_>]) -> Option<Regression> {
+    let needs: Vec<f64> = row.iter().map(|(_, need)| need.as_f64().max(1.0).log2()).collect();
     let Change { kind, at, before, now } = level::last_change(&needs)?;
-    let first = row.get(at)?;
+    let (first, _) = row.get(at)?;
     let (before, now) = (Bytes::from_f64(before.exp2()), Bytes::from_f64(now.exp2()));
     if now.saturating_sub(before).max(before.saturating_sub(now)) < LEAST {
         return None;
     }
     let since = row.get(at..)?;
-    let extra = since
-        .iter()
-        .map(|summary| summary.proven_need().gib_hours(summary.wall) - before.gib_hours(summary.wall));
+    let extra =
+        since.iter().map(|(attempt, need)| need.gib_hours(attempt.wall) - before.gib_hours(attempt.wall));
     let last_before = at.checked_sub(1).and_then(|last| row.get(last));
     Some(Regression {
-        key: first.key.clone(),
+        key: Key::clone(&first.key),
         kind,
         attempt: first.attempt.clone(),
         ended_unix_ms: first.ended_unix_ms(),
@@ -102,7 +101,7 @@ fn regression(row: &[&Summary]) -> Option<Regression> {
         now,
         attempts_since: count(since.len()),
         attempts_before: count(at),
-        changed: last_before.map(|last| changed(&last.key, &first.key)).unwrap_or_default(),
+        changed: last_before.map(|(last, _)| changed(&last.key, &first.key)).unwrap_or_default(),
         extra_gib_hours: extra.sum(),
     })
 }
@@ -113,7 +112,6 @@ fn changed(before: &Key, now: &Key) -> String {
     let parts = [
         ("version", before.version.clone(), now.version.clone()),
         ("compiler", compiler(before), compiler(now)),
-        ("ref", before.git_ref.clone(), now.git_ref.clone()),
         ("stack", before.stack.clone(), now.stack.clone()),
     ];
     let mut text = String::new();
@@ -131,7 +129,7 @@ fn count(attempts: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Cause, Millis, Outcome, test_summary};
+    use crate::domain::{Cause, Millis, Outcome, Summary, test_summary};
 
     /// An hour of a build of which the `n`th attempt needs `need_mib`.
     fn attempt(n: usize, package: &str, need_mib: u64) -> Summary {
@@ -146,9 +144,9 @@ mod tests {
         (0..14).map(|n| attempt(n, package, if n < 10 { 1024 } else { 3072 })).collect()
     }
 
-    fn newest_first(mut attempts: Vec<Summary>) -> Vec<Arc<Summary>> {
+    fn newest_first(mut attempts: Vec<Summary>) -> Vec<Arc<Brief>> {
         attempts.reverse();
-        attempts.into_iter().map(Arc::new).collect()
+        attempts.into_iter().map(|attempt| Arc::new(attempt.into())).collect()
     }
 
     fn found(attempts: Vec<Summary>) -> Vec<Regression> {

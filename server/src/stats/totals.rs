@@ -1,6 +1,6 @@
 //! Sums over some attempts.
 
-use crate::domain::{Bytes, Cause, Outcome, Summary};
+use crate::domain::{Brief, Bytes, Cause, Outcome};
 
 /// Sums over some attempts.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -28,34 +28,34 @@ pub(crate) struct StatsTotals {
 
 impl StatsTotals {
     /// Adds one attempt.
-    pub(crate) fn add(&mut self, summary: &Summary) {
+    pub(crate) fn add(&mut self, attempt: &Brief) {
         self.attempts += 1;
-        match summary.outcome {
+        match attempt.outcome {
             Outcome::Succeeded => self.succeeded += 1,
             Outcome::Failed => self.failed += 1,
             Outcome::Lost => self.lost += 1,
         }
-        match summary.cause {
+        match attempt.cause {
             Some(Cause::Oom) => self.oom += 1,
             Some(Cause::Starved) => self.starved += 1,
             _ => {}
         }
-        if summary.number > 1 || summary.retries.is_some() {
+        if attempt.number > 1 || attempt.retries.is_some() {
             self.retries += 1;
         }
-        let used = summary.need_mean.gib_hours(summary.wall);
-        self.wall_hours += summary.wall.hours();
-        self.cpu_core_hours += summary.cpu.as_f64() / 3.6e9;
+        let used = attempt.need_mean.gib_hours(attempt.wall);
+        self.wall_hours += attempt.wall.hours();
+        self.cpu_core_hours += attempt.cpu.as_f64() / 3.6e9;
         self.memory_used_gib_hours += used;
-        if let Some(asked) = summary.resources.memory_asked() {
-            let held = asked.gib_hours(summary.wall);
+        if let Some(asked) = attempt.memory_asked {
+            let held = asked.gib_hours(attempt.wall);
             self.memory_used_of_asked_gib_hours += used;
             self.memory_asked_gib_hours += held;
-            let wasted = if summary.outcome == Outcome::Succeeded { held - used } else { held };
+            let wasted = if attempt.outcome == Outcome::Succeeded { held - used } else { held };
             self.memory_wasted_gib_hours += wasted.max(0.0);
         }
-        self.need_peak_max = self.need_peak_max.max(summary.need_peak);
-        self.samples += summary.samples;
+        self.need_peak_max = self.need_peak_max.max(attempt.need_peak);
+        self.samples += attempt.samples;
     }
 
     /// Adds other sums.
@@ -90,8 +90,8 @@ mod tests {
         let mut silent = asking.clone();
         (silent.resources.memory_request, silent.resources.memory_limit) = (None, None);
         let (mut totals, mut sums) = (StatsTotals::default(), StatsTotals::default());
-        totals.add(&asking);
-        totals.add(&silent);
+        totals.add(&asking.into());
+        totals.add(&silent.into());
         sums.merge(&totals);
         assert!(sums.memory_used_of_asked_gib_hours > 0.0);
         assert!((sums.memory_used_gib_hours - 2.0 * sums.memory_used_of_asked_gib_hours).abs() < 1e-12);

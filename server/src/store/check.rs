@@ -1,9 +1,8 @@
 //! Reads every entry of a store as its readers would, and says what cannot be understood.
 
-use serde::de::DeserializeOwned;
-
 use super::{
     chunk,
+    codec::Record,
     envelope::Joiner,
     errors::{KeyText, StoreError},
     keys::{self, Kind},
@@ -128,7 +127,7 @@ impl Checker {
 }
 
 /// How many whole records this is; a damaged one becomes a flaw.
-fn note<T: DeserializeOwned>(record: Option<super::envelope::Joined<T>>, flaws: &mut Vec<Flaw>) -> u64 {
+fn note<T: Record>(record: Option<super::envelope::Joined<T>>, flaws: &mut Vec<Flaw>) -> u64 {
     match record {
         Some((_, Ok(_))) => 1,
         Some((key, Err(damage))) => {

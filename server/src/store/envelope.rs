@@ -1,17 +1,15 @@
-//! Records: JSON with a codec byte and a checksum, cut into parts that fit into values.
+//! Records: a payload with a codec byte and a checksum, cut into parts that fit into values.
 //!
-//! JSON, because any tool reads it and fields can be added. A record is written whole by one commit; a shorter one over a
-//! longer one leaves parts behind, which readers skip because every part says how many there are.
-
-use serde::{Serialize, de::DeserializeOwned};
+//! A record is written whole by one commit; a shorter one over a longer one leaves parts behind, which readers skip because
+//! every part says how many there are.
 
 use super::{
     bytes::{self, Damage},
+    codec::Record,
     errors::KeyText,
     kv::{Batch, Entry, MAX_VALUE},
 };
 
-const JSON: u8 = 1;
 /// Parts that one byte can count.
 const MAX_PARTS: usize = 255;
 /// Bytes of a record in one part, after the number of parts.
@@ -32,7 +30,7 @@ pub enum RecordError {
         /// Its length.
         bytes: usize,
     },
-    /// It has no JSON form, or a chunk of it no packed form.
+    /// It has no stored form.
     #[error("the record for key {key} cannot be encoded: {reason}")]
     Unencodable {
         /// Where it was to go.
@@ -43,7 +41,7 @@ pub enum RecordError {
 }
 
 /// Adds the parts of a record under `key`.
-pub(super) fn put<T: Serialize>(batch: &mut Batch, key: &[u8], record: &T) -> Result<(), RecordError> {
+pub(super) fn put<T: Record>(batch: &mut Batch, key: &[u8], record: &T) -> Result<(), RecordError> {
     for (part_key, value) in encode(key, record)? {
         batch.put(part_key, value);
     }
@@ -51,7 +49,7 @@ pub(super) fn put<T: Serialize>(batch: &mut Batch, key: &[u8], record: &T) -> Re
 }
 
 /// Removes the parts that `record` has.
-pub(super) fn delete<T: Serialize>(batch: &mut Batch, key: &[u8], record: &T) -> Result<(), RecordError> {
+pub(super) fn delete<T: Record>(batch: &mut Batch, key: &[u8], record: &T) -> Result<(), RecordError> {
     for (part_key, _) in encode(key, record)? {
         batch.delete(part_key);
     }
@@ -61,12 +59,11 @@ pub(super) fn delete<T: Serialize>(batch: &mut Batch, key: &[u8], record: &T) ->
 /// Key and value of each part.
 type Parts = Vec<(Vec<u8>, Vec<u8>)>;
 
-fn encode<T: Serialize>(key: &[u8], record: &T) -> Result<Parts, RecordError> {
-    let mut bytes = vec![JSON];
-    serde_json::to_writer(&mut bytes, record).map_err(|error| RecordError::Unencodable {
-        key: KeyText(key.to_vec()),
-        reason: error.to_string(),
-    })?;
+fn encode<T: Record>(key: &[u8], record: &T) -> Result<Parts, RecordError> {
+    let mut bytes = Vec::new();
+    record
+        .pack(&mut bytes)
+        .map_err(|reason| RecordError::Unencodable { key: KeyText(key.to_vec()), reason })?;
     let bytes = bytes::seal(bytes);
     let Ok(parts) = u8::try_from(bytes.len().div_ceil(PART_BYTES)) else {
         return Err(RecordError::TooLong { key: KeyText(key.to_vec()), bytes: bytes.len() });
@@ -94,7 +91,7 @@ pub(super) type Joined<T> = (Vec<u8>, Result<T, Damage>);
 
 impl Joiner {
     /// Takes the next part in; returns the record before it, if this part begins another one.
-    pub(super) fn push<T: DeserializeOwned>(&mut self, entry: &Entry) -> Option<Joined<T>> {
+    pub(super) fn push<T: Record>(&mut self, entry: &Entry) -> Option<Joined<T>> {
         let (index, key) = entry.key.split_last()?;
         let before = if key == self.key { None } else { self.finish() };
         if key != self.key {
@@ -114,7 +111,7 @@ impl Joiner {
     }
 
     /// The record whose parts were pushed last; `None` if there was none, or only parts that an older one left over.
-    pub(super) fn finish<T: DeserializeOwned>(&mut self) -> Option<Joined<T>> {
+    pub(super) fn finish<T: Record>(&mut self) -> Option<Joined<T>> {
         let Self { key, bytes, found, promised } = std::mem::take(self);
         if promised == 0 {
             return None;
@@ -126,23 +123,32 @@ impl Joiner {
     }
 }
 
-fn decode<T: DeserializeOwned>(record: &[u8]) -> Result<T, Damage> {
+fn decode<T: Record>(record: &[u8]) -> Result<T, Damage> {
     let (codec, payload) = bytes::open(record)?;
-    if codec != JSON {
-        return Err(Damage::new(format!("codec {codec} is not known; written by a newer version?")));
-    }
-    serde_json::from_slice(payload)
-        .map_err(|error| Damage::new(format!("is not the JSON it should be: {error}")))
+    T::unpack(codec, payload)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::kv::{Versioned, Write};
+    use crate::store::{
+        codec,
+        kv::{Versioned, Write},
+    };
+
+    impl Record for String {
+        fn pack(&self, out: &mut Vec<u8>) -> Result<(), String> {
+            codec::pack_json(self, out)
+        }
+
+        fn unpack(codec: u8, payload: &[u8]) -> Result<Self, Damage> {
+            codec::unpack_json(codec, payload)
+        }
+    }
 
     fn entries(key: &[u8], text: &str) -> Vec<Entry> {
         let mut batch = Batch::default();
-        put(&mut batch, key, &text).unwrap();
+        put(&mut batch, key, &text.to_owned()).unwrap();
         let entry = |write: &Write| Entry {
             key: write.key().clone(),
             value: Versioned { version: 1, value: write.value().to_vec() },

@@ -6,8 +6,8 @@
 //! the other ([`roll`], [`seal`], [`sweep`]). Nothing outside of this module knows sled.
 //!
 //! The ingest is the only writer. Readers may wait while a batch is written, so what must be fast does not read here:
-//! predictions and statistics come from memory. A verdict (the stored answer, an attempt that is no longer in memory) and
-//! the series of one attempt are read here.
+//! predictions and sums come from memory. What is shown of single attempts (lists, the whole summary, the series) and what a
+//! verdict stands on (the stored answer, the attempt) is read here.
 #![doc = ""]
 #![doc = include_str!("FORMAT.md")]
 
@@ -15,6 +15,7 @@ mod block;
 mod bytes;
 mod check;
 mod chunk;
+mod codec;
 mod columns;
 mod directory;
 mod durable;
@@ -29,6 +30,7 @@ mod lane;
 mod marker;
 mod memory;
 mod offline;
+mod packed;
 mod plan;
 mod records;
 mod seal;

@@ -2,10 +2,11 @@
 //!
 //! A record that is damaged is logged with its key, counted and skipped: one bad sector must not keep a server from starting.
 
-use serde::de::DeserializeOwned;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::{
     Store,
+    codec::Record,
     envelope::{self, Joined, Joiner, RecordError},
     errors::StoreError,
     keys::{self, Kind},
@@ -80,7 +81,7 @@ pub async fn open_attempts(store: &Store) -> Result<Vec<Attempt>, StoreError> {
     Ok(attempts)
 }
 
-async fn read<T: DeserializeOwned>(store: &Store, key: Vec<u8>) -> Result<Option<T>, StoreError> {
+async fn read<T: Record>(store: &Store, key: Vec<u8>) -> Result<Option<T>, StoreError> {
     let page = store.scan(&key, None, Limit::PAGE).await?;
     let mut joiner = Joiner::default();
     for entry in &page.entries {
@@ -95,7 +96,7 @@ async fn read<T: DeserializeOwned>(store: &Store, key: Vec<u8>) -> Result<Option
 
 async fn load<T, F>(store: &Store, prefix: &[u8], mut take: F) -> Result<Loaded, StoreError>
 where
-    T: DeserializeOwned,
+    T: Record,
     F: FnMut(T) + Send,
 {
     let mut loaded = Loaded::default();
@@ -109,16 +110,21 @@ where
             tracing::error!(key = %keys::text(&key), %damage, "skipped a damaged record of the store");
         }
     };
-    let (mut joiner, mut after) = (Joiner::default(), None);
+    let mut joiner = Joiner::default();
+    let mut page = store.scan(prefix, None, Limit::PAGE).await?;
     loop {
-        let page = store.scan(prefix, after.as_deref(), Limit::PAGE).await?;
+        let after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        // the next page is read while this one is understood
+        let next = after.map(|after| {
+            let (store, prefix) = (store.clone(), prefix.to_owned());
+            let read = async move { store.scan(&prefix, Some(&after), Limit::PAGE).await };
+            AbortOnDropHandle::new(TaskTracker::new().spawn(read))
+        });
         for entry in &page.entries {
             joiner.push(entry).map(&mut accept).unwrap_or_default();
         }
-        match page.entries.last() {
-            Some(last) if page.more => after = Some(last.key.clone()),
-            _ => break,
-        }
+        let Some(next) = next else { break };
+        page = next.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
     }
     joiner.finish().map(&mut accept).unwrap_or_default();
     Ok(loaded)

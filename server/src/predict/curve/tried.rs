@@ -42,10 +42,10 @@ impl<'h> Point<'h> {
         Self {
             jobs: fact.jobs,
             need: used.need.exp2(),
-            wall: if fact.rates[0].is_nan() { f64::NAN } else { fact.summary.wall.as_f64() },
+            wall: if fact.rates[0].is_nan() { f64::NAN } else { fact.brief.wall.as_f64() },
             weight: used.weight,
             stopped: fact.censored,
-            key: &fact.summary.key,
+            key: &fact.brief.key,
         }
     }
 }

@@ -10,10 +10,13 @@ use std::{
 
 use super::fixture::{attempt, open, refusal, settings, summary, verdict};
 use crate::{
-    domain::{Attempt, Bytes, CpuMicros, Micros, Millis, OomOrigin, Phase, Sample, Summary},
+    domain::{
+        Attempt, Bytes, Cause, Cores, CpuMicros, Exit, Hints, Key, Micros, Millis, OomOrigin, Origin,
+        Outcome, Phase, Sample, Summary,
+    },
     store::{
-        Batch, FORMAT_VERSION, Run, Store, append_fragment, open_attempts, put_attempt, put_verdict,
-        read_series, read_summary, read_verdict, roll, seal,
+        Batch, FORMAT_VERSION, Run, Store, append_fragment, open_attempts, put_attempt, put_summary,
+        put_verdict, read_series, read_summary, read_verdict, roll, seal,
     },
 };
 
@@ -72,6 +75,33 @@ fn summary_of_v2(attempt: &Attempt) -> Summary {
         ..summary_of_v1(attempt)
     };
     summary.with_phases(vec![phase("configure", 0, 1 << 20), phase("build \"all\" ü", 600, 1 << 30)])
+}
+
+/// What format 3 writes in numbers: every field of a key, a cause, a session.
+fn summary_of_v3(attempt: &Attempt) -> Summary {
+    let mut summary = summary_of_v2(attempt);
+    summary.key = Key {
+        project: "group/project".into(),
+        stack: "e4s".into(),
+        version: "1.3".into(),
+        variants: "+shared build_type=Release".into(),
+        compiler: "gcc".into(),
+        compiler_version: "12.2".into(),
+        arch: "linux-x86_64_v3".into(),
+        build_system: "cmake".into(),
+        git_ref: "prüfung".into(),
+        owner: "team".into(),
+        labels: [("pipeline".into(), "7".into()), ("job".into(), "build".into())].into(),
+        hints: Hints { build_jobs: Some(8), input_bytes: Some(1 << 20) },
+        ..summary.key
+    };
+    summary.resources.cpu_request = Some(Cores(0.5));
+    summary.resources.cpu_limit = Some(Cores(16.0));
+    summary.origin = Some(Origin::of(attempt));
+    summary.exit = Some(Exit::Code(-1));
+    (summary.outcome, summary.cause, summary.censored) = (Outcome::Failed, Some(Cause::Oom), true);
+    (summary.cpu_peak, summary.samples_lost) = (Cores(7.25), 3);
+    summary
 }
 
 /// An attempt that runs, one so long that part of it is sealed, and one that has ended and was judged.
@@ -160,7 +190,7 @@ async fn writes_the_store_of_this_format() {
     assert!(!fs::exists(&to).unwrap(), "{} is there: a format that was released never changes", to.display());
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
-    let summary = summary_of_v2(&attempt("ended"));
+    let summary = summary_of_v3(&attempt("ended"));
     fill(&store, sample_of_v2, &summary).await;
     check(&store, sample_of_v2, &summary).await;
     store.close().await.unwrap();
@@ -201,6 +231,30 @@ async fn a_store_of_format_2_reads_the_same() {
     let dir = unpacked(2);
     let store = open(dir.path());
     check(&store, sample_of_v2, &summary_of_v2(&attempt("ended"))).await;
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_of_format_3_reads_the_same() {
+    let dir = unpacked(3);
+    let store = open(dir.path());
+    check(&store, sample_of_v2, &summary_of_v3(&attempt("ended"))).await;
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_summary_of_format_2_is_settled_in_the_codec_of_format_3_and_leaves_no_part_behind_that_is_read() {
+    let dir = unpacked(2);
+    let store = open(dir.path());
+    let old = summary_of_v2(&attempt("ended"));
+    let key = [b"sended\0".as_slice(), &[0]].concat();
+    assert_eq!(store.get(&key).await.unwrap().unwrap().value[1], 1, "JSON");
+    let settled = Summary { cause: Some(Cause::Infra), ..old };
+    let mut batch = Batch::default();
+    put_summary(&mut batch, &settled).unwrap();
+    store.commit(batch).await.unwrap();
+    assert_eq!(store.get(&key).await.unwrap().unwrap().value[1], 2, "fields with numbers");
+    assert_eq!(read_summary(&store, &settled.attempt).await.unwrap(), Some(settled));
     store.close().await.unwrap();
 }
 

@@ -122,10 +122,8 @@ async fn a_newer_format_is_refused_untouched_with_the_way_out() {
     edit_marker(dir.path(), |_| format!(r#"{{"format_version": {newer}, "everything": "else is new"}}"#));
     let before = contents(dir.path());
     let error = refusal(dir.path());
-    assert!(
-        error.contains(&format!("format version {newer}")) && error.contains("start the newer server again"),
-        "{error}"
-    );
+    let named = error.contains(&format!("format version {newer}"));
+    assert!(named && error.contains("start the newer server again"), "{error}");
     assert_eq!(contents(dir.path()), before);
 }
 

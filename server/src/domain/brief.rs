@@ -1,0 +1,154 @@
+//! What stays in memory of a finished attempt. The whole summary is on disk; a million of these fit into some hundred MB.
+
+use std::sync::Arc;
+
+use super::{AttemptId, Bytes, Cause, CpuMicros, Key, Millis, Outcome, Summary};
+
+/// A finished attempt as far as sums, lists and verdicts on others need it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Brief {
+    /// Its id.
+    pub attempt: AttemptId,
+    /// What was built: the key without what changes from attempt to attempt ([`Key::built`]). Attempts of one key share it.
+    pub key: Arc<Key>,
+    /// The attempt that this one retried.
+    pub retries: Option<AttemptId>,
+    /// Pipeline and job, if its key tells both.
+    job: Option<Box<(Box<str>, Box<str>)>>,
+    /// Start, milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// Time from start to end.
+    pub wall: Millis,
+    /// CPU time used.
+    pub cpu: CpuMicros,
+    /// Highest need.
+    pub need_peak: Bytes,
+    /// What it proves of the need ([`Summary::proven_need`]); `None` if it teaches nothing.
+    pub proven: Option<Bytes>,
+    /// Build jobs, 0 if not known.
+    pub jobs: u32,
+    /// Mean of the need over time.
+    pub need_mean: Bytes,
+    /// What it occupied for others ([`super::Resources::memory_asked`]).
+    pub memory_asked: Option<Bytes>,
+    /// Samples kept.
+    pub samples: u64,
+    /// 1 for the first execution.
+    pub number: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why it failed; `None` unless it did.
+    pub cause: Option<Cause>,
+    /// See [`Summary::is_nodes_fault`].
+    pub is_nodes_fault: bool,
+}
+
+impl Brief {
+    /// End by the same clock as the start, milliseconds since 1970.
+    pub fn ended_unix_ms(&self) -> u64 {
+        self.started_unix_ms.saturating_add(self.wall.0)
+    }
+
+    /// Pipeline and name of the job, if its key had both.
+    pub fn job(&self) -> Option<(&str, &str)> {
+        self.job.as_deref().map(|(pipeline, job)| (&**pipeline, &**job))
+    }
+}
+
+impl From<Summary> for Brief {
+    fn from(summary: Summary) -> Self {
+        Self {
+            job: summary.key.job().map(|(pipeline, job)| Box::new((pipeline.into(), job.into()))),
+            proven: summary.teaches_memory().then(|| summary.proven_need()),
+            jobs: summary.key.hints.build_jobs.unwrap_or(0),
+            memory_asked: summary.resources.memory_asked(),
+            is_nodes_fault: summary.is_nodes_fault(),
+            attempt: summary.attempt,
+            key: Arc::new(summary.key.built()),
+            retries: summary.retries,
+            started_unix_ms: summary.started_unix_ms,
+            wall: summary.wall,
+            cpu: summary.cpu,
+            need_peak: summary.need_peak,
+            need_mean: summary.need_mean,
+            samples: summary.samples,
+            number: summary.number,
+            outcome: summary.outcome,
+            cause: summary.cause,
+        }
+    }
+}
+
+/// One attempt on one rung, with what a prediction reads of it at once: looking into a hundred briefs all over the memory
+/// takes longer than all the arithmetic.
+#[derive(Debug, Clone)]
+pub struct Fact {
+    /// What else is known of it in memory.
+    pub brief: Arc<Brief>,
+    /// Logarithm to base 2 of the need in bytes, of what proved too little if it is censored; NaN if it teaches nothing.
+    pub(crate) need: f32,
+    /// Wall time in hours.
+    pub(crate) hours: f32,
+    /// Logarithm to base 2 of the wall time in milliseconds, of the mean and of the highest CPU use in thousandths of a core;
+    /// NaN unless it succeeded.
+    pub(crate) rates: [f32; 3],
+    /// Logarithm to base 2 of the bytes of input; NaN if not known.
+    pub(crate) input: f32,
+    /// See [`Brief::jobs`].
+    pub(crate) jobs: u32,
+    /// It proves "more than this".
+    pub(crate) censored: bool,
+}
+
+impl From<Summary> for Fact {
+    fn from(summary: Summary) -> Self {
+        let succeeded = summary.outcome == Outcome::Succeeded && !summary.censored;
+        let log = |value: f64| if succeeded && value > 0.0 { narrow(value.log2()) } else { f32::NAN };
+        let need =
+            if summary.teaches_memory() { narrow(summary.proven_need().as_f64().log2()) } else { f32::NAN };
+        Self {
+            need,
+            hours: narrow(summary.wall.hours()),
+            rates: [
+                log(summary.wall.as_f64()),
+                log(summary.cpu.cores_over(summary.wall).0 * 1000.0),
+                log(summary.cpu_peak.0 * 1000.0),
+            ],
+            input: summary
+                .key
+                .hints
+                .input_bytes
+                .filter(|bytes| *bytes > 0)
+                .map_or(f32::NAN, |bytes| narrow(Bytes(bytes).as_f64().log2())),
+            jobs: summary.key.hints.build_jobs.unwrap_or(0),
+            censored: summary.censored,
+            brief: Arc::new(summary.into()),
+        }
+    }
+}
+
+impl From<Arc<Summary>> for Fact {
+    fn from(summary: Arc<Summary>) -> Self {
+        Arc::unwrap_or_clone(summary).into()
+    }
+}
+
+impl From<&Summary> for Fact {
+    fn from(summary: &Summary) -> Self {
+        summary.clone().into()
+    }
+}
+
+impl Fact {
+    /// Lets the attempt share `key`, which must be equal to its own, if nobody else has the attempt yet.
+    pub(crate) fn share(&mut self, key: &Arc<Key>) {
+        if let Some(brief) = Arc::get_mut(&mut self.brief) {
+            brief.key = Arc::clone(key);
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "24 bits of a logarithm are a millionth of the value")]
+fn narrow(value: f64) -> f32 {
+    value as f32
+}

@@ -1,0 +1,451 @@
+//! A summary as fields with numbers: a message of protocol buffers that only this store knows. `FORMAT.md` lists the fields.
+//!
+//! A number is never used again for something else. A reader skips fields that it does not know, so a newer server may add
+//! some; a word that it does not know (an outcome, a cause) makes the record unreadable, because nothing may be made up for it.
+
+use std::collections::BTreeMap;
+
+use prost::Message;
+
+use super::{
+    bytes::Damage,
+    codec::{self, FIELDS, JSON, Record},
+};
+use crate::domain::{
+    AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Hints, Key, Micros, Millis, OomOrigin, Origin, Outcome,
+    Phase, Resources, SessionId, Source, Summary,
+};
+
+/// The number of a word is its place, from 1 on: new ones go to the end.
+const SOURCES: &[Source] = &[Source::Unspecified, Source::CgroupV2, Source::CgroupV1, Source::ProcessTree];
+const OUTCOMES: &[Outcome] = &[Outcome::Succeeded, Outcome::Failed, Outcome::Lost];
+const ORIGINS: &[OomOrigin] = &[OomOrigin::OwnLimit, OomOrigin::LimitAbove, OomOrigin::Host];
+const CAUSES: &[Cause] = &[
+    Cause::Oom,
+    Cause::Starved,
+    Cause::Timeout,
+    Cause::Deterministic,
+    Cause::Infra,
+    Cause::Preempted,
+    Cause::DiskFull,
+    Cause::Canceled,
+    Cause::ToolOom,
+    Cause::EphemeralStorage,
+    Cause::NodeLost,
+    Cause::EvictedByNode,
+    Cause::Contention,
+    Cause::Flaky,
+    Cause::Configuration,
+    Cause::Unknown,
+];
+
+#[derive(Clone, PartialEq, Message)]
+struct Packed {
+    #[prost(string, tag = "1")]
+    attempt: String,
+    #[prost(message, optional, tag = "2")]
+    key: Option<PackedKey>,
+    #[prost(uint32, tag = "3")]
+    number: u32,
+    #[prost(string, optional, tag = "4")]
+    retries: Option<String>,
+    #[prost(uint32, tag = "5")]
+    source: u32,
+    #[prost(uint64, optional, tag = "6")]
+    memory_request: Option<u64>,
+    #[prost(uint64, optional, tag = "7")]
+    memory_limit: Option<u64>,
+    #[prost(double, optional, tag = "8")]
+    cpu_request: Option<f64>,
+    #[prost(double, optional, tag = "9")]
+    cpu_limit: Option<f64>,
+    #[prost(uint64, tag = "10")]
+    started_unix_ms: u64,
+    #[prost(string, optional, tag = "11")]
+    origin_session: Option<String>,
+    #[prost(uint64, tag = "12")]
+    origin_started_unix_ms: u64,
+    #[prost(uint64, tag = "13")]
+    wall: u64,
+    #[prost(uint64, tag = "14")]
+    cpu: u64,
+    #[prost(double, tag = "15")]
+    cpu_peak: f64,
+    #[prost(uint64, tag = "16")]
+    samples: u64,
+    #[prost(uint64, tag = "17")]
+    samples_lost: u64,
+    #[prost(uint64, tag = "18")]
+    need_peak: u64,
+    #[prost(uint64, tag = "19")]
+    need_mean: u64,
+    #[prost(uint64, tag = "20")]
+    memory_peak: u64,
+    #[prost(uint64, optional, tag = "21")]
+    oom_kill: Option<u64>,
+    #[prost(uint64, optional, tag = "22")]
+    reclaim_failures: Option<u64>,
+    #[prost(uint32, tag = "23")]
+    outcome: u32,
+    #[prost(sint32, optional, tag = "24")]
+    exit_code: Option<i32>,
+    #[prost(sint32, optional, tag = "25")]
+    exit_signal: Option<i32>,
+    #[prost(uint32, tag = "26")]
+    cause: u32,
+    #[prost(bool, tag = "27")]
+    censored: bool,
+    #[prost(uint32, tag = "28")]
+    oom_origin: u32,
+    #[prost(uint64, optional, tag = "29")]
+    oom_group_kill: Option<u64>,
+    #[prost(uint64, optional, tag = "30")]
+    memory_stall: Option<u64>,
+    #[prost(uint64, optional, tag = "31")]
+    refaults: Option<u64>,
+    #[prost(uint64, optional, tag = "32")]
+    throttled: Option<u64>,
+    #[prost(uint64, optional, tag = "33")]
+    starved: Option<u64>,
+    #[prost(uint64, optional, tag = "34")]
+    starved_at_end: Option<u64>,
+    #[prost(message, repeated, tag = "35")]
+    phases: Vec<PackedPhase>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PackedKey {
+    #[prost(string, tag = "1")]
+    project: String,
+    #[prost(string, tag = "2")]
+    stack: String,
+    #[prost(string, tag = "3")]
+    package: String,
+    #[prost(string, tag = "4")]
+    version: String,
+    #[prost(string, tag = "5")]
+    variants: String,
+    #[prost(string, tag = "6")]
+    compiler: String,
+    #[prost(string, tag = "7")]
+    compiler_version: String,
+    #[prost(string, tag = "8")]
+    arch: String,
+    #[prost(string, tag = "9")]
+    build_system: String,
+    #[prost(string, tag = "10")]
+    git_ref: String,
+    #[prost(string, tag = "11")]
+    owner: String,
+    #[prost(btree_map = "string, string", tag = "12")]
+    labels: BTreeMap<String, String>,
+    #[prost(uint32, optional, tag = "13")]
+    build_jobs: Option<u32>,
+    #[prost(uint64, optional, tag = "14")]
+    input_bytes: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PackedPhase {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(uint64, tag = "2")]
+    started: u64,
+    #[prost(uint64, tag = "3")]
+    wall: u64,
+    #[prost(uint64, tag = "4")]
+    need_peak: u64,
+    #[prost(uint64, tag = "5")]
+    cpu: u64,
+}
+
+impl Record for Summary {
+    fn pack(&self, out: &mut Vec<u8>) -> Result<(), String> {
+        out.push(FIELDS);
+        Packed::of(self).encode(out).map_err(|error| error.to_string())
+    }
+
+    fn unpack(codec: u8, payload: &[u8]) -> Result<Self, Damage> {
+        match codec {
+            JSON => codec::unpack_json(codec, payload),
+            FIELDS => {
+                let packed = Packed::decode(payload);
+                let packed = packed
+                    .map_err(|error| Damage::new(format!("has not the fields it should have: {error}")))?;
+                packed.summary()
+            }
+            other => Err(codec::unknown(other)),
+        }
+    }
+}
+
+impl Packed {
+    fn of(summary: &Summary) -> Self {
+        let Summary { resources, origin, .. } = summary;
+        Self {
+            attempt: summary.attempt.to_string(),
+            key: Some(PackedKey::of(&summary.key)),
+            number: summary.number,
+            retries: summary.retries.as_ref().map(ToString::to_string),
+            source: number(SOURCES, &summary.source),
+            memory_request: resources.memory_request.map(|bytes| bytes.0),
+            memory_limit: resources.memory_limit.map(|bytes| bytes.0),
+            cpu_request: resources.cpu_request.map(|cores| cores.0),
+            cpu_limit: resources.cpu_limit.map(|cores| cores.0),
+            started_unix_ms: summary.started_unix_ms,
+            origin_session: origin.as_ref().map(|origin| origin.session.to_string()),
+            origin_started_unix_ms: origin.as_ref().map_or(0, |origin| origin.started_unix_ms),
+            wall: summary.wall.0,
+            cpu: summary.cpu.0,
+            cpu_peak: summary.cpu_peak.0,
+            samples: summary.samples,
+            samples_lost: summary.samples_lost,
+            need_peak: summary.need_peak.0,
+            need_mean: summary.need_mean.0,
+            memory_peak: summary.memory_peak.0,
+            oom_kill: summary.oom_kill,
+            reclaim_failures: summary.reclaim_failures,
+            outcome: number(OUTCOMES, &summary.outcome),
+            exit_code: summary
+                .exit
+                .and_then(|exit| if let Exit::Code(code) = exit { Some(code) } else { None }),
+            exit_signal: summary
+                .exit
+                .and_then(|exit| if let Exit::Signal(signal) = exit { Some(signal) } else { None }),
+            cause: summary.cause.map_or(0, |cause| number(CAUSES, &cause)),
+            censored: summary.censored,
+            oom_origin: summary.oom_origin.map_or(0, |origin| number(ORIGINS, &origin)),
+            oom_group_kill: summary.oom_group_kill,
+            memory_stall: summary.memory_stall.map(|time| time.0),
+            refaults: summary.refaults,
+            throttled: summary.throttled.map(|time| time.0),
+            starved: summary.starved.map(|time| time.0),
+            starved_at_end: summary.starved_at_end.map(|time| time.0),
+            phases: summary.phases.iter().map(PackedPhase::of).collect(),
+        }
+    }
+
+    fn summary(self) -> Result<Summary, Damage> {
+        let session = self.origin_session.as_deref().map(SessionId::parse).transpose();
+        let session = session.map_err(|rule| Damage::new(format!("the session {rule}")))?;
+        let exit = self.exit_code.map(Exit::Code).or_else(|| self.exit_signal.map(Exit::Signal));
+        Ok(Summary {
+            attempt: id(&self.attempt)?,
+            key: self.key.map(PackedKey::key).ok_or_else(|| Damage::new("has no key"))?,
+            number: self.number,
+            retries: self.retries.as_deref().map(id).transpose()?,
+            source: word("source", SOURCES, self.source)?,
+            resources: Resources {
+                memory_request: self.memory_request.map(Bytes),
+                memory_limit: self.memory_limit.map(Bytes),
+                cpu_request: self.cpu_request.map(Cores),
+                cpu_limit: self.cpu_limit.map(Cores),
+            },
+            started_unix_ms: self.started_unix_ms,
+            origin: session.map(|session| Origin { session, started_unix_ms: self.origin_started_unix_ms }),
+            wall: Millis(self.wall),
+            cpu: CpuMicros(self.cpu),
+            cpu_peak: Cores(self.cpu_peak),
+            samples: self.samples,
+            samples_lost: self.samples_lost,
+            need_peak: Bytes(self.need_peak),
+            need_mean: Bytes(self.need_mean),
+            memory_peak: Bytes(self.memory_peak),
+            oom_kill: self.oom_kill,
+            reclaim_failures: self.reclaim_failures,
+            outcome: word("outcome", OUTCOMES, self.outcome)?,
+            exit,
+            cause: known("cause", CAUSES, self.cause)?,
+            censored: self.censored,
+            oom_origin: known("origin of a kill", ORIGINS, self.oom_origin)?,
+            oom_group_kill: self.oom_group_kill,
+            memory_stall: self.memory_stall.map(Micros),
+            refaults: self.refaults,
+            throttled: self.throttled.map(Micros),
+            starved: self.starved.map(Millis),
+            starved_at_end: self.starved_at_end.map(Millis),
+            phases: self.phases.into_iter().map(PackedPhase::phase).collect(),
+        })
+    }
+}
+
+impl PackedKey {
+    fn of(key: &Key) -> Self {
+        Self {
+            project: key.project.clone(),
+            stack: key.stack.clone(),
+            package: key.package.clone(),
+            version: key.version.clone(),
+            variants: key.variants.clone(),
+            compiler: key.compiler.clone(),
+            compiler_version: key.compiler_version.clone(),
+            arch: key.arch.clone(),
+            build_system: key.build_system.clone(),
+            git_ref: key.git_ref.clone(),
+            owner: key.owner.clone(),
+            labels: key.labels.clone(),
+            build_jobs: key.hints.build_jobs,
+            input_bytes: key.hints.input_bytes,
+        }
+    }
+
+    fn key(self) -> Key {
+        Key {
+            project: self.project,
+            stack: self.stack,
+            package: self.package,
+            version: self.version,
+            variants: self.variants,
+            compiler: self.compiler,
+            compiler_version: self.compiler_version,
+            arch: self.arch,
+            build_system: self.build_system,
+            git_ref: self.git_ref,
+            owner: self.owner,
+            labels: self.labels,
+            hints: Hints { build_jobs: self.build_jobs, input_bytes: self.input_bytes },
+        }
+    }
+}
+
+impl PackedPhase {
+    fn of(phase: &Phase) -> Self {
+        Self {
+            name: phase.name.clone(),
+            started: phase.started.0,
+            wall: phase.wall.0,
+            need_peak: phase.need_peak.0,
+            cpu: phase.cpu.0,
+        }
+    }
+
+    fn phase(self) -> Phase {
+        Phase {
+            name: self.name,
+            started: Millis(self.started),
+            wall: Millis(self.wall),
+            need_peak: Bytes(self.need_peak),
+            cpu: CpuMicros(self.cpu),
+        }
+    }
+}
+
+fn id(text: &str) -> Result<AttemptId, Damage> {
+    AttemptId::parse(text).map_err(|rule| Damage::new(format!("the id of an attempt {rule}")))
+}
+
+/// 0 is none: for a word that is not in its list, which a test forbids.
+fn number<T: PartialEq>(words: &[T], word: &T) -> u32 {
+    let place = words.iter().position(|known| known == word);
+    place.and_then(|place| u32::try_from(place + 1).ok()).unwrap_or(0)
+}
+
+/// The word with this number; `None` for 0.
+fn known<T: Copy>(what: &str, words: &[T], number: u32) -> Result<Option<T>, Damage> {
+    let Some(place) = number.checked_sub(1) else { return Ok(None) };
+    let word = usize::try_from(place).ok().and_then(|place| words.get(place)).copied();
+    let unknown = || Damage::new(format!("the {what} {number} is not known; written by a newer version?"));
+    word.ok_or_else(unknown).map(Some)
+}
+
+fn word<T: Copy>(what: &str, words: &[T], number: u32) -> Result<T, Damage> {
+    known(what, words, number)?.ok_or_else(|| Damage::new(format!("has no {what}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn unpack(bytes: &[u8]) -> Result<Summary, Damage> {
+        let (codec, payload) = bytes.split_first().unwrap();
+        Summary::unpack(*codec, payload)
+    }
+
+    fn packed(summary: &Summary) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        summary.pack(&mut bytes).unwrap();
+        bytes
+    }
+
+    fn any_text() -> impl Strategy<Value = String> {
+        "[a-z0-9 ü+~=]{0,20}"
+    }
+
+    prop_compose! {
+        fn any_key()(texts in prop::collection::vec(any_text(), 11), labels in prop::collection::btree_map(any_text(), any_text(), 0..4),
+            build_jobs in any::<Option<u32>>(), input_bytes in any::<Option<u64>>()) -> Key {
+            let [project, stack, package, version, variants, compiler, compiler_version, arch, build_system, git_ref, owner] =
+                <[String; 11]>::try_from(texts).unwrap();
+            let hints = Hints { build_jobs, input_bytes };
+            Key { project, stack, package, version, variants, compiler, compiler_version, arch, build_system, git_ref, owner, labels, hints }
+        }
+    }
+
+    prop_compose! {
+        fn any_summary()(key in any_key(), n in prop::array::uniform32(any::<u64>()), set in any::<u32>(), text in any_text(), status in any::<i32>(), number in any::<u32>()) -> Summary {
+            let set = |bit: u32| set >> bit & 1 == 1;
+            let some = |bit: u32| set(bit).then_some(n[bit as usize]);
+            let pick = |bit: u32, count: usize| usize::try_from(n[bit as usize] % count as u64).unwrap();
+            let attempt = |n: u64| AttemptId::parse(&n.to_string()).unwrap();
+            let phase = Phase { name: text, started: Millis(n[0]), wall: Millis(n[1]), need_peak: Bytes(n[2]), cpu: CpuMicros(n[3]) };
+            Summary {
+                number,
+                retries: some(5).map(attempt),
+                source: SOURCES[pick(6, SOURCES.len())],
+                resources: Resources { memory_request: some(7).map(Bytes), memory_limit: some(8).map(Bytes),
+                    cpu_request: set(9).then_some(Cores(0.1)), cpu_limit: set(10).then_some(Cores(7.5)) },
+                started_unix_ms: n[11],
+                origin: some(12).map(|n| Origin { session: SessionId::parse(&n.to_string()).unwrap(), started_unix_ms: n }),
+                wall: Millis(n[13]), cpu: CpuMicros(n[14]), cpu_peak: Cores(f64::from(status) / 3.0),
+                samples: n[16], samples_lost: n[17], need_peak: Bytes(n[18]), need_mean: Bytes(n[19]), memory_peak: Bytes(n[20]),
+                oom_kill: some(21), reclaim_failures: some(22),
+                outcome: OUTCOMES[pick(23, OUTCOMES.len())],
+                exit: some(24).map(|_| if set(25) { Exit::Code(status) } else { Exit::Signal(status) }),
+                cause: some(26).map(|_| CAUSES[pick(26, CAUSES.len())]),
+                censored: set(27),
+                oom_origin: some(28).map(|_| ORIGINS[pick(28, ORIGINS.len())]),
+                oom_group_kill: some(29), memory_stall: some(30).map(Micros), refaults: some(31),
+                throttled: some(0).map(Micros), starved: some(1).map(Millis), starved_at_end: some(2).map(Millis),
+                phases: if set(3) { vec![phase] } else { Vec::new() },
+                ..Summary::recorded(attempt(n[0]), key)
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_summary_comes_back_from_both_codecs(summary in any_summary()) {
+            prop_assert_eq!(unpack(&packed(&summary)), Ok(summary.clone()));
+            let mut json = Vec::new();
+            codec::pack_json(&summary, &mut json).unwrap();
+            prop_assert_eq!(unpack(&json), Ok(summary));
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            drop(Summary::unpack(FIELDS, &bytes));
+        }
+    }
+
+    #[test]
+    fn every_word_has_a_number() {
+        assert!(Cause::ALL.iter().all(|cause| CAUSES.contains(cause)));
+        assert_eq!(number(CAUSES, &Cause::Oom), 1, "numbers are on disks: they never change");
+        assert_eq!(number(CAUSES, &Cause::Unknown), 16);
+    }
+
+    #[test]
+    fn fields_of_a_newer_version_are_skipped_and_its_words_are_not_made_up() {
+        let summary = crate::domain::test_summary("a", "zlib", "1", 10);
+        let mut newer = packed(&summary);
+        // field 99, three bytes
+        newer.extend_from_slice(&[0x9a, 0x06, 3, b'n', b'e', b'w']);
+        assert_eq!(unpack(&newer), Ok(summary.clone()));
+        let mut strange = vec![FIELDS];
+        Packed { cause: 99, ..Packed::of(&summary) }.encode(&mut strange).unwrap();
+        assert!(unpack(&strange).unwrap_err().0.contains("the cause 99 is not known"));
+        assert!(Summary::unpack(3, b"").unwrap_err().0.contains("codec 3"));
+    }
+}
