@@ -32,6 +32,24 @@ pub fn cores(text: &str) -> Result<f64, String> {
     if cores <= limits::CORES { Ok(cores) } else { Err(format!("{text:?} is more cores than anybody has")) }
 }
 
+/// Bytes as Kubernetes reads them, exactly: `2048Mi`, or plain bytes where they are not whole MiB.
+pub fn written_bytes(bytes: u64) -> String {
+    match bytes.checked_div(1 << 20) {
+        Some(whole) if whole > 0 && bytes.is_multiple_of(1 << 20) => format!("{whole}Mi"),
+        _ => bytes.to_string(),
+    }
+}
+
+/// Whole thousandths of a core, never rounded up. The least amount keeps 0.29 from becoming 289.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` saturates; what is below zero is nothing"
+)]
+pub fn millicores(cores: f64) -> u64 {
+    (cores * 1000.0 + 1e-6) as u64
+}
+
 /// A number that is not negative, exact.
 struct Ratio {
     over: u128,
@@ -150,6 +168,11 @@ mod tests {
         #[test]
         fn never_panics(text in "\\PC{0,30}") {
             let _either = (bytes(&text).is_ok(), cores(&text).is_ok());
+        }
+
+        #[test]
+        fn what_is_written_is_read_again(number in 0..=limits::MEMORY_BYTES) {
+            prop_assert_eq!(bytes(&written_bytes(number)), Ok(number));
         }
 
         #[test]

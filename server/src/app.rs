@@ -65,7 +65,7 @@ pub struct Addresses {
 }
 
 impl App {
-    /// Binds both listeners, opens the store and reads the history.
+    /// Binds all listeners, opens the store and reads the history.
     ///
     /// # Errors
     /// An address is taken, or the data directory cannot be used; the text says which and what helps.
@@ -247,8 +247,8 @@ async fn admission(config: &Config) -> anyhow::Result<Option<http::TlsListener>>
     };
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("admit_listen: cannot listen on {address}"))?;
-    let files = http::Files { certificate, key };
-    http::TlsListener::new(listener, files).map(Some).context("admit_cert_file, admit_key_file")
+    let certificate = http::Certificate { chain: certificate, key };
+    http::TlsListener::new(listener, certificate).map(Some).context("admit_cert_file, admit_key_file")
 }
 
 /// Both HTTP listeners: one that ends early ends both.

@@ -1,10 +1,14 @@
 //! How many files this process may have open. Every connection is one, and the usual soft limit of 1,024 is one of programs
 //! that use `select`: whoever does not may raise it to the hard limit.
 
+use std::{io, time::Duration};
+
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Files for the store, the log and the HTTP listener, however few there are.
 const RESERVED: u64 = 128;
+/// After a failure that is not of one connection alone.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Most connections that are worth a file; each holds some 20 KiB.
 const MOST: u64 = 65_536;
 
@@ -15,6 +19,17 @@ pub(crate) fn connections() -> usize {
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let files = if raised.is_ok() { maximum } else { current };
     usize::try_from(room(files.unwrap_or(u64::MAX))).unwrap_or(usize::MAX)
+}
+
+/// Returns when the next connection may be taken: at once if only one connection failed, else after a moment, because there is
+/// no file for a connection, and trying again at once would take a whole core.
+pub(crate) async fn after_failed_accept(error: &io::Error) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {
+        return;
+    }
+    tracing::warn!(%error, "cannot take connections; trying again");
+    tokio::time::sleep(PAUSE).await;
 }
 
 fn room(files: u64) -> u64 {

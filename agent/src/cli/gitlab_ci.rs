@@ -60,6 +60,8 @@ impl GitlabCiArgs {
         let _written = writeln!(text, "    PLIMSOLL_SERVER: {}", quoted(&self.server));
         let _written = writeln!(text, "    PLIMSOLL_EXIT_CODE_FOR: {}", quoted(&codes.join(",")));
         let _written = writeln!(text, "    PLIMSOLL_REPORT_FILE: plimsoll.json");
+        // this is the agent already: the admission webhook must not put another one beside it
+        let _written = writeln!(text, "    KUBERNETES_POD_ANNOTATIONS_PLIMSOLL: plimsoll/agent=off");
         let _written = writeln!(text, "  script:\n    - {}", quoted(&format!("plimsoll run -- {command}")));
         let _written = writeln!(text, "  artifacts:\n    when: always\n    paths: [plimsoll.json]");
         let _written = writeln!(text, "  retry:\n    max: {}", self.max);
@@ -99,6 +101,7 @@ mod tests {
     PLIMSOLL_SERVER: 'http://p:7410'
     PLIMSOLL_EXIT_CODE_FOR: 'bigger=82,as-is=83,longer=84,elsewhere=85'
     PLIMSOLL_REPORT_FILE: plimsoll.json
+    KUBERNETES_POD_ANNOTATIONS_PLIMSOLL: plimsoll/agent=off
   script:
     - 'plimsoll run -- make -j8 ''CFLAGS=-O2 -g'''
   artifacts:

@@ -26,11 +26,11 @@ pub use settings::{Mode, Settings, Size};
 
 /// Where a prediction for a pod comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum Known {
     /// What is known of the key.
-    History,
+    ByHistory,
     /// The verdict on the job's last attempt, which ran out of memory.
-    Verdict,
+    ByVerdict,
 }
 
 /// What shall become of a pod.
@@ -51,7 +51,7 @@ pub(crate) struct Plan {
 pub(crate) fn plan(
     before: &Pod,
     job: &Job,
-    prediction: Option<(&Prediction, From)>,
+    prediction: Option<(&Prediction, Known)>,
     settings: &Settings,
 ) -> Result<Plan, Fault> {
     let mut pod = before.clone();

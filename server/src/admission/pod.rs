@@ -1,10 +1,13 @@
 //! Which job a pod is of.
 //!
-//! GitLab's runner writes the job's variables into the environment of the container `build`, and ids into annotations; the
-//! runners of Spack's CI copy the spec into annotations and labels. The environment counts first.
+//! GitLab's runner writes the job's number, name, ref and commit into annotations, from what GitLab told it. The job's variables
+//! stand in the environment of the container `build`, and Spack's runners copy some into annotations and labels; those
+//! its author may choose.
 
-use k8s_openapi::api::core::v1::{Container, Pod};
-use plimsoll_proto::{job, v1};
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use plimsoll_proto::job;
 
 use super::Settings;
 
@@ -16,24 +19,32 @@ const ADMIT: &str = "plimsoll/admit";
 pub(super) const DONE: &str = "plimsoll/sized";
 /// The word that opts out.
 pub(super) const OFF: &str = "off";
+/// The runner's architecture, as Go names it.
+const RUNNER_ARCH: &str = "CI_RUNNER_EXECUTABLE_ARCH";
 
-/// Annotations and labels in which a variable of the job may stand.
-const COPIES: [(&str, &[&str]); 15] = [
-    ("CI_JOB_ID", &["job.runner.gitlab.com/id", "gitlab/ci_job_id"]),
-    ("CI_JOB_NAME", &["job.runner.gitlab.com/name"]),
-    ("CI_JOB_STAGE", &["metrics/gitlab_ci_job_stage"]),
-    ("CI_COMMIT_REF_NAME", &["job.runner.gitlab.com/ref", "metrics/gitlab_ci_commit_ref_name"]),
-    ("CI_COMMIT_SHA", &["job.runner.gitlab.com/sha"]),
-    ("CI_PIPELINE_ID", &["metrics/gitlab_ci_pipeline_id"]),
-    ("SPACK_CI_STACK_NAME", &["metrics/spack_ci_stack_name"]),
-    ("SPACK_BUILD_JOBS", &["metrics/spack_job_build_jobs"]),
-    ("SPACK_JOB_SPEC_PKG_NAME", &["metrics/spack_job_spec_pkg_name"]),
-    ("SPACK_JOB_SPEC_PKG_VERSION", &["metrics/spack_job_spec_pkg_version"]),
-    ("SPACK_JOB_SPEC_COMPILER_NAME", &["metrics/spack_job_spec_compiler_name"]),
-    ("SPACK_JOB_SPEC_COMPILER_VERSION", &["metrics/spack_job_spec_compiler_version"]),
-    ("SPACK_JOB_SPEC_ARCH", &["metrics/spack_job_spec_arch"]),
-    (job::VARIANTS, &["metrics/spack_job_spec_variants"]),
-    ("CI_RUNNER_EXECUTABLE_ARCH", &[]),
+/// What the runner knows from GitLab itself; it counts before the environment.
+const OF_RUNNER: [(&str, &str); 4] = [
+    ("CI_JOB_ID", "job.runner.gitlab.com/id"),
+    ("CI_JOB_NAME", "job.runner.gitlab.com/name"),
+    ("CI_COMMIT_REF_NAME", "job.runner.gitlab.com/ref"),
+    ("CI_COMMIT_SHA", "job.runner.gitlab.com/sha"),
+];
+
+/// Annotations and labels into which a variable of the job may have been copied.
+const COPIES: [(&str, &str); 13] = [
+    ("CI_JOB_ID", "gitlab/ci_job_id"),
+    ("CI_JOB_STAGE", "metrics/gitlab_ci_job_stage"),
+    ("CI_COMMIT_REF_NAME", "metrics/gitlab_ci_commit_ref_name"),
+    ("CI_PIPELINE_ID", "metrics/gitlab_ci_pipeline_id"),
+    ("SPACK_CI_STACK_NAME", "metrics/spack_ci_stack_name"),
+    ("SPACK_BUILD_JOBS", "metrics/spack_job_build_jobs"),
+    ("SPACK_JOB_SPEC_PKG_NAME", "metrics/spack_job_spec_pkg_name"),
+    ("SPACK_JOB_SPEC_PKG_VERSION", "metrics/spack_job_spec_pkg_version"),
+    ("SPACK_JOB_SPEC_COMPILER_NAME", "metrics/spack_job_spec_compiler_name"),
+    ("SPACK_JOB_SPEC_COMPILER_VERSION", "metrics/spack_job_spec_compiler_version"),
+    ("SPACK_JOB_SPEC_ARCH", "metrics/spack_job_spec_arch"),
+    (job::VARIANTS, "metrics/spack_job_spec_variants"),
+    ("CI_SERVER_HOST", "gitlab/ci_server_host"),
 ];
 
 /// Namespace and name of the project, where the path is not said.
@@ -45,12 +56,19 @@ const PROJECT: [[&str; 2]; 2] = [
 /// A CI job, as its pod tells of it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Job {
-    /// What is built.
-    pub(crate) key: v1::Key,
-    /// The variables that say so.
+    /// The variables that say what is built.
     pub(super) variables: Vec<(&'static str, String)>,
+    /// Where the pod will run, as `uname -m` says it, if the pod tells.
+    pub(crate) arch: Option<String>,
     /// Index of the container that builds.
     pub(super) container: usize,
+}
+
+impl Job {
+    /// A variable of the job.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        self.variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
+    }
 }
 
 /// Why a pod is left as it is.
@@ -58,9 +76,9 @@ pub(crate) struct Job {
 pub(crate) enum Left {
     /// It is in a namespace that is not ours.
     Namespace,
-    /// It has no job's variables, or no container that builds.
+    /// It has no job's number, or no container that builds.
     NotAJob,
-    /// It, or whoever runs it, says that it wants to be left alone.
+    /// It says that it wants to be left alone.
     OptedOut,
     /// It was looked at before.
     Done,
@@ -93,8 +111,7 @@ pub(crate) fn job(pod: &Pod, namespace: &str, settings: &Settings) -> Result<Job
     let container =
         spec.containers.iter().position(|container| container.name == BUILD).ok_or(Left::NotAJob)?;
     let build = spec.containers.get(container).ok_or(Left::NotAJob)?;
-    let look = |name: &str| variable(pod, build, name);
-    if look("CI_JOB_ID").is_none() {
+    if variable(pod, build, "CI_JOB_ID").is_none() {
         return Err(Left::NotAJob);
     }
     match (annotation(pod, ADMIT), annotation(pod, DONE)) {
@@ -105,52 +122,47 @@ pub(crate) fn job(pod: &Pod, namespace: &str, settings: &Settings) -> Result<Job
     if spec.resources.is_some() {
         return Err(Left::PodSizes);
     }
-    let mut key = job::key(look);
-    if key.package.is_empty() {
-        return Err(Left::NotAJob);
-    }
-    if key.arch.is_empty() {
-        key.arch = arch(pod, build).unwrap_or_default();
-    }
     let names = job::VARIABLES.into_iter().chain([job::VARIANTS]);
-    let variables = names.filter_map(|name| Some((name, look(name)?))).collect();
-    Ok(Job { key, variables, container })
+    let variables = names.filter_map(|name| Some((name, variable(pod, build, name)?))).collect();
+    Ok(Job { variables, arch: arch(spec, build), container })
 }
 
 /// An annotation of the pod.
 pub(super) fn annotation<'p>(pod: &'p Pod, name: &str) -> Option<&'p str> {
-    pod.metadata.annotations.as_ref()?.get(name).map(String::as_str)
+    text(pod.metadata.annotations.as_ref(), name)
 }
 
-/// A variable of the job: what the container's environment says, else an annotation or a label.
+fn text<'m>(map: Option<&'m BTreeMap<String, String>>, name: &str) -> Option<&'m str> {
+    map?.get(name).map(String::as_str).filter(|text| !text.is_empty())
+}
+
+/// A variable of the job. What holds `$(`, which the kubelet expands, is not known: nobody can foresee it here.
 fn variable(pod: &Pod, build: &Container, name: &str) -> Option<String> {
-    let label = |name: &str| pod.metadata.labels.as_ref()?.get(name).map(String::as_str);
-    let copy = |name: &str| annotation(pod, name).or_else(|| label(name)).filter(|text| !text.is_empty());
-    if let Some(said) = literal(build, name) {
-        return Some(said);
-    }
-    if name == "CI_PROJECT_PATH" {
+    let copy = |place: &str| annotation(pod, place).or_else(|| text(pod.metadata.labels.as_ref(), place));
+    let place = |places: &[(&str, &'static str)]| {
+        places.iter().find(|(variable, _)| *variable == name).and_then(|(_, place)| copy(place))
+    };
+    let project = || {
         let both = |[namespace, name]: [&str; 2]| Some(format!("{}/{}", copy(namespace)?, copy(name)?));
-        return PROJECT.into_iter().find_map(both);
-    }
-    let (_, copies) = COPIES.into_iter().find(|(variable, _)| *variable == name)?;
-    copies.iter().find_map(|name| copy(name)).map(ToOwned::to_owned)
+        PROJECT.into_iter().find_map(both).filter(|_| name == "CI_PROJECT_PATH")
+    };
+    let said = place(&OF_RUNNER).map(ToOwned::to_owned);
+    let said = said.or_else(|| environment(build, name)).or_else(project);
+    let said = said.or_else(|| place(&COPIES).map(ToOwned::to_owned));
+    said.filter(|value| !value.contains("$("))
 }
 
-/// A variable whose value stands in the pod. The kubelet expands `$(NAME)`, which nobody can foresee here.
-fn literal(container: &Container, name: &str) -> Option<String> {
+/// A variable whose value stands in the pod.
+fn environment(container: &Container, name: &str) -> Option<String> {
     let mut all = container.env.iter().flatten();
-    let value = all.rfind(|variable| variable.name == name)?.value.clone();
-    value.filter(|value| !value.is_empty() && !value.contains("$("))
+    all.rfind(|variable| variable.name == name)?.value.clone().filter(|value| !value.is_empty())
 }
 
-/// The architecture as `uname -m` says it inside: where the pod may run, else where its runner does.
-fn arch(pod: &Pod, build: &Container) -> Option<String> {
-    let selector = pod.spec.as_ref()?.node_selector.as_ref();
-    let chosen = selector.and_then(|labels| labels.get("kubernetes.io/arch")).cloned();
-    let said = chosen.or_else(|| variable(pod, build, "CI_RUNNER_EXECUTABLE_ARCH"))?;
-    let name = said.rsplit('/').next().unwrap_or_default();
-    Some(match name {
+/// Where the pod may run, else where its runner does.
+fn arch(spec: &PodSpec, build: &Container) -> Option<String> {
+    let chosen = text(spec.node_selector.as_ref(), "kubernetes.io/arch").map(ToOwned::to_owned);
+    let said = chosen.or_else(|| environment(build, RUNNER_ARCH))?;
+    Some(match said.rsplit('/').next().unwrap_or_default() {
         "amd64" => "x86_64".to_owned(),
         "arm64" => "aarch64".to_owned(),
         other => other.to_owned(),

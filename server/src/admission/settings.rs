@@ -79,6 +79,10 @@ pub struct Settings {
     pub answer_within: Duration,
     /// Image of the agent; without it no agent is put beside a build.
     pub agent_image: Option<String>,
+    /// CPU that the agent has, request and limit.
+    pub agent_cpu: Cores,
+    /// Memory that the agent has, request and limit.
+    pub agent_memory: Bytes,
     /// Address at which that agent finds this server.
     pub agent_server: String,
 }
@@ -100,6 +104,9 @@ impl Default for Settings {
             // the API server waits with a pod in its hands
             answer_within: Duration::from_millis(80),
             agent_image: None,
+            // ten times what it was measured to use
+            agent_cpu: Cores(0.02),
+            agent_memory: Bytes(32 << 20),
             agent_server: "http://plimsoll:7410".to_owned(),
         }
     }

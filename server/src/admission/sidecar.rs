@@ -10,6 +10,8 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 
+use plimsoll_proto::quantity;
+
 use super::{
     Job, Settings,
     pod::{BUILD, OFF, annotation},
@@ -23,11 +25,6 @@ const AGENT: &str = "plimsoll/agent";
 const SPOOL: &str = "/tmp/plimsoll";
 /// A day of samples at the default interval.
 const SPOOL_BYTES: &str = "64Mi";
-/// Ten times what it was measured to use. Requests and limits are the same, so that a pod of the class Guaranteed stays one.
-const CPU: &str = "20m";
-/// See [`CPU`].
-const MEMORY: &str = "32Mi";
-
 /// Puts the agent beside the build, if there is an image for it and nothing against it. The containers then share their process
 /// namespace: that is how one finds the other.
 pub(super) fn apply(pod: &mut Pod, job: &Job, settings: &Settings) -> bool {
@@ -35,12 +32,9 @@ pub(super) fn apply(pod: &mut Pod, job: &Job, settings: &Settings) -> bool {
     if annotation(pod, AGENT) == Some(OFF) {
         return false;
     }
-    let user = user(pod, job);
     let Some(spec) = pod.spec.as_mut() else { return false };
-    if is_against(spec) {
-        return false;
-    }
-    let container = agent(image, job, settings, user, asked(spec, job));
+    let Some(rights) = rights(spec, job).filter(|_| !is_against(spec)) else { return false };
+    let container = agent(image, job, settings, rights, asked(spec, job));
     spec.share_process_namespace = Some(true);
     spec.init_containers.get_or_insert_default().push(container);
     spec.volumes.get_or_insert_default().push(Volume {
@@ -54,7 +48,7 @@ pub(super) fn apply(pod: &mut Pod, job: &Job, settings: &Settings) -> bool {
     true
 }
 
-/// The name is taken, or the pod says itself how far its processes see each other.
+/// The name is taken, or the pod says itself how far its processes see each other, or it is of another world.
 fn is_against(spec: &PodSpec) -> bool {
     let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
     let mut volumes = spec.volumes.iter().flatten();
@@ -62,15 +56,36 @@ fn is_against(spec: &PodSpec) -> bool {
         || volumes.any(|volume| volume.name == NAME)
         || spec.share_process_namespace == Some(false)
         || spec.host_pid == Some(true)
+        || spec.os.as_ref().is_some_and(|os| os.name != "linux")
+        || spec
+            .node_selector
+            .as_ref()
+            .is_some_and(|labels| labels.get("kubernetes.io/os").is_some_and(|os| os != "linux"))
 }
 
-/// The user that the build runs as, if the pod says it.
-fn user(pod: &Pod, job: &Job) -> Option<i64> {
-    let spec = pod.spec.as_ref()?;
-    let build = spec.containers.get(job.container)?.security_context.as_ref();
-    build
-        .and_then(|context| context.run_as_user)
-        .or_else(|| spec.security_context.as_ref().and_then(|context| context.run_as_user))
+/// What the agent may do: no more than the build, so that whatever admits the build admits it. The kernel lets a process look
+/// into one of the same user that can do nothing more than itself. `None` if the build's user is hidden in its image, and
+/// must not be root.
+fn rights(spec: &PodSpec, job: &Job) -> Option<SecurityContext> {
+    let build = spec.containers.get(job.container)?.security_context.clone().unwrap_or_default();
+    let of_pod = spec.security_context.as_ref();
+    let user = build.run_as_user.or_else(|| of_pod?.run_as_user);
+    let not_root = build.run_as_non_root.or_else(|| of_pod?.run_as_non_root);
+    if user.is_none() && not_root == Some(true) {
+        return None;
+    }
+    // images build as root unless somebody says otherwise
+    let user = user.unwrap_or(0);
+    let dropped = build.capabilities.and_then(|capabilities| capabilities.drop);
+    let dropped = if user == 0 { dropped } else { Some(vec!["ALL".to_owned()]) };
+    Some(SecurityContext {
+        run_as_user: Some(user),
+        capabilities: dropped.map(|drop| Capabilities { drop: Some(drop), add: None }),
+        privileged: None,
+        allow_privilege_escalation: Some(false),
+        read_only_root_filesystem: Some(true),
+        ..build
+    })
 }
 
 /// What the build asks for, as the variables in which the agent looks for it.
@@ -92,17 +107,20 @@ fn agent(
     image: &str,
     job: &Job,
     settings: &Settings,
-    user: Option<i64>,
+    rights: SecurityContext,
     asked: Vec<(&'static str, String)>,
 ) -> Container {
     let own = [("PLIMSOLL_SERVER", settings.agent_server.clone()), ("PLIMSOLL_SPOOL_DIR", SPOOL.to_owned())];
     let all = own.into_iter().chain(job.variables.iter().cloned()).chain(asked);
     let env =
         all.map(|(name, value)| EnvVar { name: name.to_owned(), value: Some(value), ..EnvVar::default() });
-    let sizes: BTreeMap<String, Quantity> = [("cpu", CPU), ("memory", MEMORY)]
-        .map(|(name, size)| (name.to_owned(), Quantity(size.to_owned())))
-        .into();
-    let plain = user.is_some_and(|user| user != 0);
+    // requests and limits are the same, so that a pod of the class Guaranteed stays one
+    let (cpu, memory) = (
+        format!("{}m", quantity::millicores(settings.agent_cpu.0)),
+        quantity::written_bytes(settings.agent_memory.0),
+    );
+    let sizes: BTreeMap<String, Quantity> =
+        [("cpu", cpu), ("memory", memory)].map(|(name, size)| (name.to_owned(), Quantity(size))).into();
     Container {
         name: NAME.to_owned(),
         image: Some(image.to_owned()),
@@ -114,16 +132,7 @@ fn agent(
             limits: Some(sizes),
             ..ResourceRequirements::default()
         }),
-        security_context: Some(SecurityContext {
-            // the kernel lets a process look into one of the same user whose capabilities it has itself; images build as
-            // root unless somebody says otherwise, and a build that is not root has no capabilities
-            run_as_user: Some(user.unwrap_or(0)),
-            run_as_non_root: Some(plain),
-            capabilities: plain.then(|| Capabilities { drop: Some(vec!["ALL".to_owned()]), add: None }),
-            allow_privilege_escalation: Some(false),
-            read_only_root_filesystem: Some(true),
-            ..SecurityContext::default()
-        }),
+        security_context: Some(rights),
         volume_mounts: Some(vec![VolumeMount {
             name: NAME.to_owned(),
             mount_path: SPOOL.to_owned(),

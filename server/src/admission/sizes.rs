@@ -9,13 +9,10 @@ use k8s_openapi::{
 use plimsoll_proto::quantity;
 
 use super::{
-    From, Job, Settings, Size,
+    Job, Known, Settings, Size,
     pod::{DONE, OFF, annotation},
 };
-use crate::{
-    domain::{Cores, Prediction},
-    gantry,
-};
+use crate::domain::{Cores, Prediction};
 
 /// A request or limit while it is chosen: bytes, or thousandths of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,10 +29,10 @@ pub(super) fn apply(
     pod: &mut Pod,
     job: &Job,
     prediction: &Prediction,
-    from: From,
+    from: Known,
     settings: &Settings,
 ) -> Vec<String> {
-    if from == From::History && prediction.confidence < settings.confidence {
+    if from == Known::ByHistory && prediction.confidence < settings.confidence {
         return Vec::new();
     }
     let chosen: Vec<(Size, Option<Chosen>)> =
@@ -55,8 +52,8 @@ pub(super) fn apply(
     }
     if !lines.is_empty() {
         let why = match from {
-            From::History => prediction.reason.clone(),
-            From::Verdict => format!("the last attempt ran out of memory; {}", prediction.reason),
+            Known::ByHistory => prediction.reason.clone(),
+            Known::ByVerdict => format!("the last attempt ran out of memory; {}", prediction.reason),
         };
         let done = format!("{}; {why}", lines.join(", "));
         pod.metadata.annotations.get_or_insert_default().insert(DONE.to_owned(), done);
@@ -76,7 +73,7 @@ fn choose(pod: &Pod, job: &Job, size: Size, prediction: &Prediction, settings: &
     if !settings.sizes.contains(&size) {
         return there;
     }
-    let millicores = |cores: Cores| gantry::millicores(cores);
+    let millicores = |cores: Cores| quantity::millicores(cores.0);
     let (value, most) = match size {
         Size::MemoryRequest => (prediction.memory_request.value, settings.max_memory.map(|max| max.0)),
         Size::MemoryLimit => (prediction.memory_limit.value, settings.max_memory.map(|max| max.0)),
@@ -106,13 +103,13 @@ fn read(size: Size, text: &str) -> Option<u64> {
     let value = if is_memory(size) {
         quantity::bytes(text).ok()?
     } else {
-        gantry::millicores(Cores(quantity::cores(text).ok()?))
+        quantity::millicores(quantity::cores(text).ok()?)
     };
     Some(value).filter(|value| *value > 0)
 }
 
 fn written(size: Size, value: u64) -> String {
-    if is_memory(size) { gantry::mebibytes(value) } else { format!("{value}m") }
+    if is_memory(size) { quantity::written_bytes(value) } else { format!("{value}m") }
 }
 
 /// Where a size stands: in the requests or in the limits, under which name.

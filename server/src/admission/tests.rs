@@ -32,12 +32,16 @@ fn sizes(memory_mib: (u64, u64), milli: (u64, u64), confidence: f64) -> Predicti
 fn patched(pod: &Value, prediction: &Prediction, settings: &Settings) -> (Value, Plan) {
     let typed = parse(pod.clone());
     let job = job(&typed, "ci-builds", settings).unwrap();
-    let plan = plan(&typed, &job, Some((prediction, From::History)), settings).unwrap();
+    let plan = plan(&typed, &job, Some((prediction, Known::ByHistory)), settings).unwrap();
     let mut after = pod.clone();
     if let Some(patch) = &plan.patch {
         json_patch::patch(&mut after, patch).unwrap();
     }
     (after, plan)
+}
+
+fn key_of(job: &Job) -> plimsoll_proto::v1::Key {
+    plimsoll_proto::job::key(|name| job.variable(name))
 }
 
 fn resources(pod: &Value) -> &Value {
@@ -47,7 +51,7 @@ fn resources(pod: &Value) -> &Value {
 #[test]
 fn environment_annotations_and_labels_together_are_the_job() {
     let job = job(&parse(pod()), "ci-builds", &on()).unwrap();
-    let key = &job.key;
+    let key = key_of(&job);
     let said = [&key.package, &key.version, &key.compiler, &key.compiler_version, &key.arch, &key.stack];
     assert_eq!(said, ["curl", "8.15.0", "gcc", "12.2.0", "linux-debian12-x86_64_v3", "e4s"]);
     assert_eq!((key.project.as_str(), key.r#ref.as_str()), ("spack/spack-packages", "develop"));
@@ -64,7 +68,17 @@ fn without_the_project_in_the_environment_its_labels_name_it() {
     let mut value = pod();
     value["spec"]["containers"][0]["env"] = json!([]);
     let job = job(&parse(value), "ci-builds", &on()).unwrap();
-    assert_eq!(job.key.project, "spack/spack-packages");
+    assert_eq!(key_of(&job).project, "spack/spack-packages");
+}
+
+#[test]
+fn what_the_runner_knows_counts_before_what_the_job_says() {
+    let mut value = pod();
+    let variables = value["spec"]["containers"][0]["env"].as_array_mut().unwrap();
+    variables.push(json!({ "name": "CI_JOB_ID", "value": "1" }));
+    variables.push(json!({ "name": "CI_COMMIT_REF_NAME", "value": "main" }));
+    let job = job(&parse(value), "ci-builds", &on()).unwrap();
+    assert_eq!((job.variable("CI_JOB_ID").unwrap(), key_of(&job).r#ref), ("12345".into(), "develop".into()));
 }
 
 #[test]
@@ -72,7 +86,10 @@ fn a_job_without_a_spec_is_known_by_its_name_and_its_node() {
     let mut value = pod();
     value["metadata"]["annotations"] = json!({});
     let job = job(&parse(value), "ci-builds", &on()).unwrap();
-    assert_eq!((job.key.package.as_str(), job.key.arch.as_str()), ("curl@8.15.0 /abcdefg", "x86_64"));
+    assert_eq!(
+        (key_of(&job).package, job.arch),
+        ("curl@8.15.0 /abcdefg".to_owned(), Some("x86_64".to_owned()))
+    );
 }
 
 #[test]
@@ -112,7 +129,7 @@ fn a_guess_sets_nothing_and_a_verdict_always_does() {
     assert!(patched(&pod(), &guess, &on()).1.patch.is_none());
     let typed = parse(pod());
     let job = job(&typed, "ci-builds", &on()).unwrap();
-    let plan = plan(&typed, &job, Some((&guess, From::Verdict)), &on()).unwrap();
+    let plan = plan(&typed, &job, Some((&guess, Known::ByVerdict)), &on()).unwrap();
     assert!(plan.sized);
 }
 
@@ -159,6 +176,9 @@ fn a_pod_keeps_what_its_annotations_say() {
     assert_eq!(resources(&after)["limits"]["memory"], json!("6144Mi"));
     let (after, _) = patched(&with("plimsoll/memory-request", "lots"), &prediction, &on());
     assert_eq!(resources(&after)["requests"]["memory"], json!("16G"));
+    // what is not whole MiB is written as it is, and never rounded below its request
+    let (after, _) = patched(&with("plimsoll/memory-request", "5G"), &prediction, &on());
+    assert_eq!(resources(&after)["limits"]["memory"], json!("5000000000"));
     // two by hand that contradict each other: the API server would refuse the pod
     let mut both = with("plimsoll/memory-request", "6Gi");
     both["metadata"]["annotations"]["plimsoll/memory-limit"] = json!("5Gi");
@@ -223,6 +243,23 @@ fn the_agent_runs_as_the_user_of_the_build() {
 }
 
 #[test]
+fn whatever_admits_the_build_admits_the_agent() {
+    let settings = Settings { agent_image: Some("registry/agent:1".into()), ..on() };
+    let mut value = pod();
+    value["spec"]["containers"][0]["securityContext"] = json!({
+        "runAsNonRoot": true, "runAsUser": 1000, "allowPrivilegeEscalation": false,
+        "capabilities": { "drop": ["ALL"] }, "seccompProfile": { "type": "RuntimeDefault" },
+    });
+    let (after, _) = patched(&value, &sizes((2048, 4096), (1500, 3000), 0.9), &settings);
+    let expected = json!({
+        "runAsNonRoot": true, "runAsUser": 1000, "allowPrivilegeEscalation": false,
+        "capabilities": { "drop": ["ALL"] }, "seccompProfile": { "type": "RuntimeDefault" },
+        "readOnlyRootFilesystem": true,
+    });
+    assert_eq!(after["spec"]["initContainers"][1]["securityContext"], expected);
+}
+
+#[test]
 fn a_pod_may_refuse_the_agent() {
     let settings = Settings { agent_image: Some("registry/agent:1".into()), ..on() };
     let refuses = |change: fn(&mut Value)| {
@@ -234,5 +271,9 @@ fn a_pod_may_refuse_the_agent() {
     assert!(refuses(|pod| pod["metadata"]["annotations"]["plimsoll/agent"] = json!("off")));
     assert!(refuses(|pod| pod["spec"]["shareProcessNamespace"] = json!(false)));
     assert!(refuses(|pod| pod["spec"]["hostPID"] = json!(true)));
+    assert!(refuses(|pod| pod["spec"]["os"] = json!({ "name": "windows" })));
+    assert!(refuses(|pod| pod["spec"]["nodeSelector"]["kubernetes.io/os"] = json!("windows")));
+    // its user is hidden in its image: as root the agent would be refused, as another it would see nothing
+    assert!(refuses(|pod| pod["spec"]["securityContext"] = json!({ "runAsNonRoot": true })));
     assert!(refuses(|pod| pod["spec"]["volumes"][0]["name"] = json!("plimsoll")));
 }

@@ -142,6 +142,12 @@ pub struct Args {
     /// Image of the agent that is put beside builds; without it none is.
     #[arg(long, value_name = "IMAGE")]
     admit_agent_image: Option<String>,
+    /// CPU of that agent, request and limit [default: 0.02].
+    #[arg(long, value_name = "CORES")]
+    admit_agent_cpu: Option<String>,
+    /// Memory of that agent, request and limit [default: 32MiB].
+    #[arg(long, value_name = "SIZE")]
+    admit_agent_memory: Option<String>,
     /// Address at which that agent finds this server [default: <http://plimsoll:7410>].
     #[arg(long, value_name = "URL")]
     admit_agent_server: Option<String>,
@@ -224,7 +230,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 }
 
 impl Args {
-    fn values(&self) -> [(&'static str, &Option<String>); 41] {
+    fn values(&self) -> [(&'static str, &Option<String>); 43] {
         [
             ("data_dir", &self.data_dir),
             ("grpc_listen", &self.grpc_listen),
@@ -266,6 +272,8 @@ impl Args {
             ("admit_confidence", &self.admit_confidence),
             ("admit_within", &self.admit_within),
             ("admit_agent_image", &self.admit_agent_image),
+            ("admit_agent_cpu", &self.admit_agent_cpu),
+            ("admit_agent_memory", &self.admit_agent_memory),
             ("admit_agent_server", &self.admit_agent_server),
         ]
     }

@@ -126,6 +126,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("admit_agent_image", admission.agent_image, |t| plain(t).map(Some), |image: &Option<String>| {
         image.clone().unwrap_or_default()
     }),
+    setting!("admit_agent_cpu", admission.agent_cpu, parse::cores, |c: &Cores| show_cores(Some(*c))),
+    setting!("admit_agent_memory", admission.agent_memory, parse::size, |b: &Bytes| size(*b)),
     setting!("admit_agent_server", admission.agent_server, plain, String::clone),
 ];
 

@@ -3,6 +3,7 @@
 //! A value above what the runner allows fails the job, and a request above its limit makes a pod that Kubernetes refuses: so
 //! every value is bounded, last the request by the limit that goes with it.
 
+use plimsoll_proto::quantity;
 use serde::Serialize;
 
 use super::settings::{Extra, Settings};
@@ -32,7 +33,7 @@ struct Variables {
 pub(crate) fn answer(prediction: &Prediction, settings: &Settings) -> Answer {
     let sent = |extra| settings.extras.contains(&extra);
     let memory = |max: Option<Bytes>| max.map_or(u64::MAX, |max| max.0);
-    let cpu = |max: Option<Cores>| max.map_or(u64::MAX, millicores);
+    let cpu = |max: Option<Cores>| max.map_or(u64::MAX, |max| quantity::millicores(max.0));
     let memory_limit = prediction.memory_limit.value.min(memory(settings.max_memory_limit));
     let cpu_limit = prediction.cpu_limit.value.min(cpu(settings.max_cpu_limit));
     let memory_request = prediction.memory_request.value.min(memory(settings.max_memory_request));
@@ -49,18 +50,8 @@ pub(crate) fn answer(prediction: &Prediction, settings: &Settings) -> Answer {
 }
 
 /// Predictions are whole mebibytes; only a bound is not, and it is never rounded up.
-pub(crate) fn mebibytes(bytes: u64) -> String {
+fn mebibytes(bytes: u64) -> String {
     if bytes < Bytes::MIB.0 { bytes.to_string() } else { format!("{}Mi", bytes / Bytes::MIB.0) }
-}
-
-/// Whole thousandths of a core, never rounded up. The least amount keeps 0.29 from becoming 289.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "`as` saturates; bounds are positive"
-)]
-pub(crate) fn millicores(cores: Cores) -> u64 {
-    (cores.0 * 1000.0 + 1e-6) as u64
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use tokio::{
@@ -20,10 +19,7 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
-use crate::metrics::Metrics;
-
-/// After a failure that is not of one connection alone.
-const PAUSE: Duration = Duration::from_millis(100);
+use crate::{files, metrics::Metrics};
 
 /// A connection that gives its place back when it ends.
 #[derive(Debug)]
@@ -53,10 +49,8 @@ pub(super) fn incoming(
             };
             let stream = match accepted {
                 Ok((stream, _peer)) => stream,
-                Err(error) if is_of_one_connection(&error) => continue,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot take connections; trying again");
-                    tokio::time::sleep(PAUSE).await;
+                    files::after_failed_accept(&error).await;
                     continue;
                 }
             };
@@ -82,12 +76,6 @@ pub(super) fn incoming(
         }
     };
     (ReceiverStream::new(receiver), taking)
-}
-
-/// The next connection may be fine.
-fn is_of_one_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
 impl Drop for Connection {

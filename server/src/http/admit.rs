@@ -14,26 +14,42 @@ use kube_core::{
     DynamicObject,
     admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, Operation},
 };
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout, timeout_at},
+};
 
 use super::{
     Parts,
+    predicting::predicted,
     refusal::{json, refuse},
 };
 use crate::{
-    admission::{self, From, Left, Mode, Plan},
+    admission::{self, Job, Known, Left, Mode, Plan},
     domain::{Fault, Key, Prediction},
     grpc,
     metrics::Kind,
-    predict,
 };
 
-/// The API server's own bound for an object is 3 MiB; the review holds it, and an older one.
-const BODY_BYTES: usize = 8 * 1024 * 1024;
+/// The API server's own bound for a request is 3 MiB; the review has some words around it.
+const BODY_BYTES: usize = 4 * 1024 * 1024;
+/// Reviews that are held at once, each some times its bytes; others are refused, and their pods stay as they are.
+const AT_ONCE: usize = 16;
 /// The API server is near, and its time-out short.
-const BODY_WITHIN: Duration = Duration::from_secs(5);
+const BODY_WITHIN: Duration = Duration::from_secs(2);
+/// Of the time for an answer, what is kept to write it.
+const MARGIN: Duration = Duration::from_millis(20);
+
+/// One for each review that is held.
+static PLACES: Semaphore = Semaphore::const_new(AT_ONCE);
 
 pub(super) async fn admit(State(parts): State<Parts>, request: Request) -> Response {
     let path = request.uri().path().to_owned();
+    let Ok(_place) = PLACES.try_acquire() else {
+        count(&parts, "too_many");
+        let fault = Fault::new("request", format!("{AT_ONCE} reviews are looked at already; ask again"));
+        return refuse(&path, StatusCode::TOO_MANY_REQUESTS, &fault);
+    };
     match review(request).await {
         Ok(asked) => answer(&path, decide(&parts, asked).await),
         Err((status, fault)) => {
@@ -65,7 +81,7 @@ fn answer(path: &str, response: AdmissionResponse) -> Response {
 
 /// What is asked. The object stays as it came until it is known to be a pod.
 async fn review(request: Request) -> Result<AdmissionRequest<DynamicObject>, (StatusCode, Fault)> {
-    let body = tokio::time::timeout(BODY_WITHIN, to_bytes(request.into_body(), BODY_BYTES)).await;
+    let body = timeout(BODY_WITHIN, to_bytes(request.into_body(), BODY_BYTES)).await;
     let body = match body {
         Ok(Ok(body)) => body,
         Ok(Err(error)) => {
@@ -92,7 +108,8 @@ async fn review(request: Request) -> Result<AdmissionRequest<DynamicObject>, (St
 /// The answer: the pod is admitted, with a patch or without.
 async fn decide(parts: &Parts, asked: AdmissionRequest<DynamicObject>) -> AdmissionResponse {
     let response = AdmissionResponse::from(&asked);
-    match tokio::time::timeout(parts.admission.answer_within, plan(parts, asked)).await {
+    let until = Instant::now() + parts.admission.answer_within;
+    match timeout_at(until, plan(parts, asked, until)).await {
         Ok(Ok(plan)) => carry_out(parts, response, plan),
         Ok(Err(why)) => {
             count(parts, why);
@@ -107,7 +124,11 @@ async fn decide(parts: &Parts, asked: AdmissionRequest<DynamicObject>) -> Admiss
 }
 
 /// What to do to the pod; as an error, the word for why it is left alone.
-async fn plan(parts: &Parts, asked: AdmissionRequest<DynamicObject>) -> Result<Plan, &'static str> {
+async fn plan(
+    parts: &Parts,
+    asked: AdmissionRequest<DynamicObject>,
+    until: Instant,
+) -> Result<Plan, &'static str> {
     if asked.operation != Operation::Create || asked.kind.kind != "Pod" || !asked.kind.group.is_empty() {
         return Err("no_pod");
     }
@@ -118,32 +139,46 @@ async fn plan(parts: &Parts, asked: AdmissionRequest<DynamicObject>) -> Result<P
     })?;
     let namespace = asked.namespace.unwrap_or_default();
     let job = admission::job(&pod, &namespace, &parts.admission).map_err(Left::as_str)?;
-    let key = grpc::checked_key(Some(job.key.clone())).map_err(|fault| {
+    let key = key_of(&job).map_err(|fault| {
         tracing::info!(%fault, "the job of a pod is not understood: admitted it as it is");
         "unreadable"
     })?;
-    let (prediction, from) = size(parts, Arc::new(key)).await.ok_or("failed")?;
+    let (prediction, from) = size(parts, Arc::new(key), until).await.ok_or("failed")?;
     admission::plan(&pod, &job, Some((&prediction, from)), &parts.admission).map_err(|fault| {
         tracing::warn!(%fault, "a patch cannot be written: admitted the pod as it is");
         "failed"
     })
 }
 
-/// What the job needs: after a last attempt that memory ended, at least what the verdict on it says.
-async fn size(parts: &Parts, key: Arc<Key>) -> Option<(Prediction, From)> {
-    let next = parts.ingest.again(&key).await.unwrap_or_else(|refusal| {
-        tracing::warn!(%refusal, "no verdict on the last attempt of a pod's job");
-        None
-    });
-    let (learned, settings) = (parts.learned.clone(), Arc::clone(&parts.predict));
-    let predicting = tokio::task::spawn_blocking(move || {
-        learned.read(|history| predict::predict(history, &key, &settings))
-    });
-    let known = predicting.await.ok()?;
+fn key_of(job: &Job) -> Result<Key, Fault> {
+    let mut key = plimsoll_proto::job::key(|name| job.variable(name));
+    if key.arch.is_empty() {
+        key.arch = job.arch.clone().unwrap_or_default();
+    }
+    grpc::checked_key(Some(key))
+}
+
+/// What the job needs: after a last attempt that memory ended, at least what the verdict on it says. The verdict may have to be
+/// read from disk; the prediction is there in any case.
+async fn size(parts: &Parts, key: Arc<Key>, until: Instant) -> Option<(Prediction, Known)> {
+    let known = predicted(parts, Arc::clone(&key)).await?;
+    // time to answer with the prediction alone
+    let again = timeout_at(until - MARGIN.min(parts.admission.answer_within / 4), parts.ingest.again(&key));
+    let next = match again.await {
+        Ok(Ok(next)) => next,
+        Ok(Err(refusal)) => {
+            tracing::warn!(%refusal, "no verdict on the last attempt of a pod's job");
+            None
+        }
+        Err(_late) => {
+            tracing::warn!("the verdict on the last attempt of a pod's job took too long");
+            None
+        }
+    };
     Some(match next {
-        Some(next) if next.memory_limit.value >= known.memory_limit.value => (next, From::Verdict),
-        Some(_smaller) => (known, From::Verdict),
-        None => (known, From::History),
+        Some(next) if next.memory_limit.value >= known.memory_limit.value => (next, Known::ByVerdict),
+        Some(_smaller) => (known, Known::ByVerdict),
+        None => (known, Known::ByHistory),
     })
 }
 

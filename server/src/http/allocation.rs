@@ -1,6 +1,6 @@
 //! `GET /v1/allocation?spec=`: convert, predict, convert. Never slow: Spack asks for one spec after another and waits for each.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use axum::{
     extract::{Request, State},
@@ -8,13 +8,15 @@ use axum::{
     response::Response,
 };
 use plimsoll_proto::limits;
+use tokio::time::timeout;
 
 use super::{
     Parts,
+    predicting::predicted,
     refusal::{json, refuse},
 };
 use crate::{
-    domain::{Fault, History, Key, Prediction},
+    domain::{Fault, History, Key},
     gantry,
     metrics::Kind,
     predict,
@@ -35,7 +37,8 @@ pub(super) async fn allocation(State(parts): State<Parts>, request: Request) -> 
             return refuse(request.uri().path(), StatusCode::BAD_REQUEST, &fault);
         }
     };
-    let prediction = within(&parts, Arc::clone(&key)).await;
+    let predicting = predicted(&parts, Arc::clone(&key));
+    let prediction = timeout(parts.gantry.answer_within, predicting).await.ok().flatten();
     count(if prediction.is_some() { "answered" } else { "late" });
     let prediction = prediction.unwrap_or_else(|| {
         tracing::warn!(package = key.package, "a prediction took too long: sent the defaults");
@@ -69,19 +72,4 @@ fn usual_project(parts: &Parts) -> String {
         let mut projects = history.newest_first().take(LOOKED_AT).map(|summary| &summary.key.project);
         projects.find(|project| !project.is_empty()).cloned().unwrap_or_default()
     })
-}
-
-/// A prediction, unless it takes too long: the machine may be busy.
-async fn within(parts: &Parts, key: Arc<Key>) -> Option<Prediction> {
-    let (learned, settings, metrics) =
-        (parts.learned.clone(), Arc::clone(&parts.predict), Arc::clone(&parts.metrics));
-    let predicting = tokio::task::spawn_blocking(move || {
-        let began = Instant::now();
-        let prediction = learned.read(|history| predict::predict(history, &key, &settings));
-        metrics.predict_seconds.observe(began.elapsed().as_secs_f64());
-        let rung = prediction.memory_limit.basis.rung;
-        metrics.predictions.get_or_create(&Kind::of(rung.as_str())).inc();
-        prediction
-    });
-    tokio::time::timeout(parts.gantry.answer_within, predicting).await.ok()?.ok()
 }

@@ -18,6 +18,7 @@ mod admit;
 mod allocation;
 mod backup;
 mod collect;
+mod predicting;
 mod probes;
 mod refusal;
 mod tls;
@@ -41,7 +42,7 @@ use crate::{
     metrics::Metrics, predict, store::Store,
 };
 use refusal::refuse;
-pub(crate) use tls::{Files, TlsListener};
+pub(crate) use tls::{Certificate, TlsListener};
 pub(crate) use token::Token;
 
 const INDEX: &str = "plimsoll-server\n\

@@ -25,6 +25,8 @@ use tokio_rustls::{
     server::TlsStream,
 };
 
+use crate::files;
+
 /// How often the files are looked at. A renewed certificate is there days before the old one ends.
 const LOOK: Duration = Duration::from_secs(10);
 /// A client that does not shake hands for so long is cut off.
@@ -32,21 +34,21 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 /// Clients that may shake hands at once; others wait in the kernel's queue.
 const HANDSHAKES: usize = 256;
 
-/// Where certificate and key are.
+/// The files of a certificate, those that sign it, and its private key.
 #[derive(Debug, Clone)]
-pub(crate) struct Files {
-    pub(crate) certificate: PathBuf,
+pub(crate) struct Certificate {
+    pub(crate) chain: PathBuf,
     pub(crate) key: PathBuf,
 }
 
-impl Files {
+impl Certificate {
     /// Reads both.
     ///
     /// # Errors
     /// Which file cannot be read, or is not what it should be, or that they do not belong together.
     pub(crate) fn read(&self) -> anyhow::Result<Arc<ServerConfig>> {
-        let (certificate, key) = (self.certificate.display(), self.key.display());
-        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&self.certificate)
+        let (certificate, key) = (self.chain.display(), self.key.display());
+        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&self.chain)
             .and_then(Iterator::collect)
             .with_context(|| format!("{certificate} is no PEM file of certificates"))?;
         ensure!(!chain.is_empty(), "{certificate} holds no certificate");
@@ -63,7 +65,7 @@ impl Files {
     /// When the files were last changed.
     fn stamps(&self) -> [Option<SystemTime>; 2] {
         let stamp = |path: &Path| fs::metadata(path).and_then(|about| about.modified()).ok();
-        [stamp(&self.certificate), stamp(&self.key)]
+        [stamp(&self.chain), stamp(&self.key)]
     }
 }
 
@@ -71,7 +73,7 @@ impl Files {
 #[derive(Debug)]
 pub(crate) struct TlsListener {
     listener: TcpListener,
-    files: Files,
+    files: Certificate,
     config: Arc<ServerConfig>,
     stamps: [Option<SystemTime>; 2],
     looked: Instant,
@@ -83,8 +85,9 @@ impl TlsListener {
     ///
     /// # Errors
     /// The files are not what they should be.
-    pub(crate) fn new(listener: TcpListener, files: Files) -> anyhow::Result<Self> {
-        let (config, stamps) = (files.read()?, files.stamps());
+    pub(crate) fn new(listener: TcpListener, files: Certificate) -> anyhow::Result<Self> {
+        // stamps first: a change between the two is seen at the next look
+        let (stamps, config) = (files.stamps(), files.read()?);
         Ok(Self { listener, files, config, stamps, looked: Instant::now(), shaking: JoinSet::new() })
     }
 
@@ -137,11 +140,7 @@ impl Listener for TlsListener {
                 }
                 accepted = self.listener.accept(), if room => match accepted {
                     Ok((stream, peer)) => self.begin(stream, peer),
-                    Err(error) => {
-                        // out of descriptors, mostly: others give theirs back
-                        tracing::warn!(%error, "cannot accept");
-                        tokio::time::sleep(Duration::from_secs(1)).await;
-                    }
+                    Err(error) => files::after_failed_accept(&error).await,
                 }
             }
         }

@@ -6,15 +6,15 @@ use crate::{
     store,
 };
 
-/// Attempts of a key among which those of one job are looked for: more are never tried.
-const LOOKED_AT: usize = 32;
+/// Answers about one attempt that are read: hardly anybody asks twice.
+const ANSWERS: usize = 16;
 
 impl Ingest {
-    /// What the next attempt of a job should ask for, if memory ended its last one: what the verdict on that attempt says, which
-    /// is given now if nobody asked for it. `None` for a job that did not run before, or ended otherwise.
+    /// What the next attempt of a job should ask for, if memory ended its last one: what the verdict on that attempt says, or would
+    /// say if somebody asked. Changes nothing. `None` for a job that did not run before, or ended otherwise.
     pub(crate) async fn again(&self, key: &Key) -> Result<Option<Prediction>, Refusal> {
         let Some(attempt) = self.ended_by_memory(key) else { return Ok(None) };
-        let given = store::read_verdicts(&self.parts.store, &attempt).await;
+        let given = store::read_verdicts(&self.parts.store, &attempt, ANSWERS).await;
         let given = given.map_err(|error| Refusal::Unreadable(error.to_string()))?;
         // who asked with more evidence got the larger size
         let largest = given
@@ -24,7 +24,7 @@ impl Ingest {
             .max_by_key(|next| next.memory_limit.value);
         match largest {
             Some(next) => Ok(Some(next)),
-            None => Ok(self.judge(Question::about(attempt)).await?.next),
+            None => Ok(self.weigh(Question::about(attempt)).await?.1.next),
         }
     }
 
@@ -32,7 +32,7 @@ impl Ingest {
     fn ended_by_memory(&self, key: &Key) -> Option<AttemptId> {
         let job = key.job()?;
         self.parts.learned.read(|history| {
-            let mut all = history.on_rung(Rung::Exact, key).take(LOOKED_AT);
+            let mut all = history.on_rung(Rung::Exact, key);
             let last = all.find(|fact| fact.brief.job() == Some(job))?;
             let by_memory = last.brief.cause.is_some_and(Cause::is_memory);
             by_memory.then(|| last.brief.attempt.clone())

@@ -119,6 +119,15 @@ impl Ingest {
         if let Some(verdict) = stored.map_err(|error| Refusal::Unreadable(error.to_string()))? {
             return Ok(verdict);
         }
+        let (evidence, verdict) = self.weigh(question).await?;
+        let verdict = self.record(fingerprint, verdict).await?;
+        self.parts.judging.learn(&evidence.key, &verdict);
+        self.parts.metrics.verdicts.get_or_create(&Kind::of(verdict.cause.as_str())).inc();
+        Ok(verdict)
+    }
+
+    /// The verdict that would be given now, and what it stands on; nothing is kept of it.
+    pub(super) async fn weigh(&self, question: Question) -> Result<(Evidence, Verdict), Refusal> {
         let measured = self.measured(&question).await?;
         let growth = self.growth(measured.as_deref()).await?;
         let evidence = Evidence { growth, ..question.with(measured) };
@@ -126,10 +135,7 @@ impl Ingest {
             .parts
             .learned
             .read(|history| self.parts.judging.judge(&evidence, history, &self.parts.predict));
-        let verdict = self.record(fingerprint, verdict).await?;
-        self.parts.judging.learn(&evidence.key, &verdict);
-        self.parts.metrics.verdicts.get_or_create(&Kind::of(verdict.cause.as_str())).inc();
-        Ok(verdict)
+        Ok((evidence, verdict))
     }
 
     /// Failures with retries whose end is known, most retries first.

@@ -57,27 +57,33 @@ pub async fn read_verdict(
     read(store, keys::verdict(id, fingerprint)).await
 }
 
-/// All answers that were given about an attempt. One that is damaged is logged and skipped.
-pub async fn read_verdicts(store: &Store, id: &AttemptId) -> Result<Vec<Verdict>, StoreError> {
-    let mut verdicts = Vec::new();
-    load(store, &Kind::Verdict.prefix_of(id), |verdict| verdicts.push(verdict)).await?;
-    Ok(verdicts)
+/// Answers that were given about an attempt, at most `most`. One that is damaged is left out.
+pub async fn read_verdicts(store: &Store, id: &AttemptId, most: usize) -> Result<Vec<Verdict>, StoreError> {
+    let page = store.scan(&Kind::Verdict.prefix_of(id), None, Limit::PAGE).await?;
+    let mut joiner = Joiner::default();
+    let mut verdicts: Vec<Joined<Verdict>> = Vec::new();
+    for entry in &page.entries {
+        verdicts.extend(joiner.push(entry));
+    }
+    // the last one of a page that is not the last may be cut
+    verdicts.extend(joiner.finish().filter(|_| !page.more));
+    Ok(verdicts.into_iter().filter_map(|(_, verdict)| verdict.ok()).take(most).collect())
 }
 
 /// Hands every summary to `take`, in the order of the ids.
 pub async fn load_summaries(store: &Store, take: impl FnMut(Summary) + Send) -> Result<Loaded, StoreError> {
-    load(store, &Kind::Summary.prefix(), take).await
+    load(store, Kind::Summary, take).await
 }
 
 /// Hands every verdict to `take`, in the order of the ids.
 pub async fn load_verdicts(store: &Store, take: impl FnMut(Verdict) + Send) -> Result<Loaded, StoreError> {
-    load(store, &Kind::Verdict.prefix(), take).await
+    load(store, Kind::Verdict, take).await
 }
 
 /// The attempts that have not ended.
 pub async fn open_attempts(store: &Store) -> Result<Vec<Attempt>, StoreError> {
     let mut attempts = Vec::new();
-    load(store, &Kind::Attempt.prefix(), |attempt| attempts.push(attempt)).await?;
+    load(store, Kind::Attempt, |attempt| attempts.push(attempt)).await?;
     Ok(attempts)
 }
 
@@ -94,7 +100,7 @@ async fn read<T: Record>(store: &Store, key: Vec<u8>) -> Result<Option<T>, Store
     record.map(Some).map_err(damaged)
 }
 
-async fn load<T, F>(store: &Store, prefix: &[u8], mut take: F) -> Result<Loaded, StoreError>
+async fn load<T, F>(store: &Store, kind: Kind, mut take: F) -> Result<Loaded, StoreError>
 where
     T: Record,
     F: FnMut(T) + Send,
@@ -110,13 +116,13 @@ where
             tracing::error!(key = %keys::text(&key), %damage, "skipped a damaged record of the store");
         }
     };
-    let mut joiner = Joiner::default();
-    let mut page = store.scan(prefix, None, Limit::PAGE).await?;
+    let (prefix, mut joiner) = (kind.prefix(), Joiner::default());
+    let mut page = store.scan(&prefix, None, Limit::PAGE).await?;
     loop {
         let after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
         // the next page is read while this one is understood
         let next = after.map(|after| {
-            let (store, prefix) = (store.clone(), prefix.to_owned());
+            let (store, prefix) = (store.clone(), prefix.clone());
             let read = async move { store.scan(&prefix, Some(&after), Limit::PAGE).await };
             AbortOnDropHandle::new(TaskTracker::new().spawn(read))
         });

@@ -1,0 +1,25 @@
+//! A prediction for a handler.
+
+use std::{sync::Arc, time::Instant};
+
+use super::Parts;
+use crate::{
+    domain::{Key, Prediction},
+    metrics::Kind,
+    predict,
+};
+
+/// A prediction, worked out where it holds up no other request. `None` if that ended badly.
+pub(super) async fn predicted(parts: &Parts, key: Arc<Key>) -> Option<Prediction> {
+    let (learned, settings, metrics) =
+        (parts.learned.clone(), Arc::clone(&parts.predict), Arc::clone(&parts.metrics));
+    let predicting = tokio::task::spawn_blocking(move || {
+        let began = Instant::now();
+        let prediction = learned.read(|history| predict::predict(history, &key, &settings));
+        metrics.predict_seconds.observe(began.elapsed().as_secs_f64());
+        let rung = prediction.memory_limit.basis.rung;
+        metrics.predictions.get_or_create(&Kind::of(rung.as_str())).inc();
+        prediction
+    });
+    predicting.await.ok()
+}
