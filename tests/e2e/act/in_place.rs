@@ -187,7 +187,8 @@ async fn a_build_that_was_told_to_end_is_not_tried_again() {
     let agent = agent(&judge, dir.path());
     let options = ["--retry-in-place", "3", "--exit-code-for", "as-is=81"];
     // it cleans up, and fails in its own way
-    let script = "trap 'exit 4' TERM; echo x >>$DIR/tries; echo ready >&2; while :; do sleep 0.05; done";
+    let script = "trap 'exit 4' TERM; echo x >>$DIR/tries; [ $(wc -l <$DIR/tries) = 1 ] || exit 5; echo ready >&2; \
+                  while :; do sleep 0.05; done";
     let (code, said) = terminate_at(&agent, &options, script, "ready").await;
     assert_eq!(code, Some(4), "{said}");
     assert!(said.contains("exit code 4 stays: the job was told to end"), "{said}");
