@@ -3,7 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`cli`] | the command line |
-//! | [`key`], [`quantity`] | what is built, from the environment and the options |
+//! | [`key`] | what is built, from the environment and the options |
 //! | [`run`] | runs a command, passes signals and the exit code through |
 //! | [`attach`] | follows a build that somebody else has started |
 //! | [`attempt`] | how both begin and end |
@@ -28,7 +28,6 @@ pub mod meter;
 pub mod outlet;
 pub mod output;
 pub mod proctree;
-pub mod quantity;
 pub mod report;
 pub mod run;
 pub mod sampler;

@@ -8,6 +8,7 @@ mod tests;
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use axum::serve::Listener;
 use drain::{Drain, Long, done};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -20,7 +21,7 @@ use crate::{
     grpc::{self, Calls},
     http,
     ingest::{self, Ingest, Worker},
-    judging::Judging,
+    judging::{Judging, Sources},
     learned::Learned,
     metrics::Metrics,
     store::{Mode, Store, StoreSettings},
@@ -41,6 +42,7 @@ pub struct App {
     config: Config,
     grpc: TcpListener,
     http: TcpListener,
+    admission: Option<http::TlsListener>,
     store: Store,
     learned: Learned,
     metrics: Arc<Metrics>,
@@ -48,6 +50,17 @@ pub struct App {
     worker: Worker,
     judging: Judging,
     token: Option<http::Token>,
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, Copy)]
+pub struct Addresses {
+    /// gRPC.
+    pub grpc: SocketAddr,
+    /// HTTP.
+    pub http: SocketAddr,
+    /// The webhook, if there is one.
+    pub admission: Option<SocketAddr>,
 }
 
 impl App {
@@ -62,6 +75,7 @@ impl App {
         // before any heavy work: an address that is taken is known at once
         let grpc = bind("grpc_listen", config.grpc_listen).await?;
         let http = bind("http_listen", config.http_listen).await?;
+        let admission = admission(&config).await?;
         let file = config.gantry.token_file.as_deref();
         let token = file.map(http::Token::read).transpose().context("collect_token_file")?;
         let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache };
@@ -69,7 +83,12 @@ impl App {
         let store = opened.context("data_dir: opening the store ended badly")?.context("data_dir")?;
         let learned = Learned::new(History::new(config.history_attempts));
         let metrics = Arc::new(Metrics::new());
-        let judging = Judging::open(config.rules_dir.clone(), config.retry.clone()).context("rules_dir")?;
+        let sources = Sources {
+            rules_dir: config.rules_dir.clone(),
+            policy_file: config.retry_policy.clone(),
+            policy: config.retry.clone(),
+        };
+        let judging = Judging::open(sources, Arc::clone(&metrics))?;
         let (ingest, mut worker) = Ingest::new(ingest::Parts {
             store: store.clone(),
             learned: learned.clone(),
@@ -82,15 +101,16 @@ impl App {
             abandon_after: config.abandon_after,
         });
         worker.resume().await.context("data_dir: cannot read the history")?;
-        Ok(Self { config, grpc, http, store, learned, metrics, ingest, worker, judging, token })
+        Ok(Self { config, grpc, http, admission, store, learned, metrics, ingest, worker, judging, token })
     }
 
-    /// The addresses that are really bound (port 0 becomes a number): gRPC, HTTP.
+    /// The addresses that are really bound: port 0 becomes a number.
     ///
     /// # Errors
     /// The system does not say.
-    pub fn addresses(&self) -> std::io::Result<(SocketAddr, SocketAddr)> {
-        Ok((self.grpc.local_addr()?, self.http.local_addr()?))
+    pub fn addresses(&self) -> std::io::Result<Addresses> {
+        let admission = self.admission.as_ref().map(Listener::local_addr).transpose()?;
+        Ok(Addresses { grpc: self.grpc.local_addr()?, http: self.http.local_addr()?, admission })
     }
 
     /// Serves until `stop`, then drains: streams are told to come back, running calls and queued requests are answered, the
@@ -132,7 +152,8 @@ struct Running {
 
 impl Running {
     fn start(app: App) -> Self {
-        let App { config, grpc, http, store, learned, metrics, ingest, worker, judging, token } = app;
+        let App { config, grpc, http, admission, store, learned, metrics, ingest, worker, judging, token } =
+            app;
         let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
         let health = HealthReporter::new();
@@ -144,6 +165,7 @@ impl Running {
             learned: learned.clone(),
             predict: Arc::clone(&predict),
             gantry: Arc::new(config.gantry),
+            admission: Arc::new(config.admission),
             token,
             calls: calls.clone(),
             stopping: stopping.clone(),
@@ -168,7 +190,7 @@ impl Running {
         let watch = async { tokio::try_join!(watch, rules).map(|_both| ()) };
         Self {
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
-            http: Long::new("HTTP listener", tasks.spawn(http::serve(http, http_parts))),
+            http: Long::new("HTTP listener", tasks.spawn(serve_http(http, admission, http_parts))),
             watch: Long::new("watch over the store", tasks.spawn(watch)),
             worker: Long::new("ingest", worker),
             store,
@@ -211,6 +233,35 @@ impl Running {
         drain.step(closed, || "the store was still closing".to_owned()).await;
         drain.end()
     }
+}
+
+/// The listener of the webhook, if there shall be one.
+async fn admission(config: &Config) -> anyhow::Result<Option<http::TlsListener>> {
+    let settings = &config.admission;
+    let (Some(address), Some(certificate), Some(key)) =
+        (settings.listen, settings.certificate.clone(), settings.key.clone())
+    else {
+        return Ok(None);
+    };
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.with_context(|| format!("admit_listen: cannot listen on {address}"))?;
+    let files = http::Files { certificate, key };
+    http::TlsListener::new(listener, files).map(Some).context("admit_cert_file, admit_key_file")
+}
+
+/// Both HTTP listeners: one that ends early ends both.
+async fn serve_http(
+    plain: TcpListener,
+    admission: Option<http::TlsListener>,
+    parts: http::Parts,
+) -> anyhow::Result<()> {
+    let webhook = async {
+        match admission {
+            Some(listener) => http::serve_admission(listener, parts.clone()).await,
+            None => Ok(()),
+        }
+    };
+    tokio::try_join!(http::serve(plain, parts.clone()), webhook).map(|_both| ())
 }
 
 /// Lets connections end. Those that only stay open without a call are cut off, which nobody misses.

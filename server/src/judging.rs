@@ -1,30 +1,51 @@
-//! What verdicts stand on beside the history, shared: the rules, which may change while the server runs, and the failures
-//! that verdicts were given on.
+//! What verdicts stand on beside the history, shared: rules and terms, which may change while the server runs, and the
+//! failures that verdicts were given on.
+//!
+//! Rules and terms are read again when a file has changed, and when the operator says so (SIGHUP). All files are read and
+//! checked before any of them counts: one that is wrong is named, and everything that was in force stays in force.
+
+mod read;
 
 use std::{
-    fs, io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError, RwLock},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
-use anyhow::{Context as _, bail};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     domain::{Evidence, History, Key, Verdict},
+    metrics::{Kind, Metrics},
     predict,
     retry::{self, Flaky, Known, Policy, Rules, Seen},
 };
+pub(crate) use read::rules;
+use read::{Stamp, stamps};
 
-/// How often the directory of rules is looked at.
+/// How often the files are looked at.
 const LOOK: Duration = Duration::from_secs(2);
 /// Failures kept, each a key with a signature: about 30 MB.
 const FAILURES: usize = 50_000;
-/// Most files of rules.
-const FILES: usize = 64;
-/// Largest file of rules, bytes.
-const FILE_BYTES: u64 = 1 << 20;
+
+/// Where rules and terms are read from.
+#[derive(Debug, Clone)]
+pub(crate) struct Sources {
+    /// Directory with rules of the operator.
+    pub(crate) rules_dir: Option<PathBuf>,
+    /// File with the terms of retries; without one the terms of `policy` stay.
+    pub(crate) policy_file: Option<PathBuf>,
+    /// What the operator decides beside the terms.
+    pub(crate) policy: Policy,
+}
+
+/// What is in force; rules and terms change together.
+#[derive(Debug)]
+struct InForce {
+    rules: Arc<Rules>,
+    policy: Policy,
+}
 
 /// A handle on what verdicts stand on.
 #[derive(Debug, Clone)]
@@ -32,33 +53,25 @@ pub(crate) struct Judging(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    dir: Option<PathBuf>,
-    rules: RwLock<Arc<Rules>>,
-    stamps: Mutex<Vec<Stamp>>,
+    sources: Sources,
+    in_force: RwLock<Arc<InForce>>,
+    /// `None` if the files could not be looked at.
+    stamps: Mutex<Option<Vec<Stamp>>>,
     seen: Mutex<Seen>,
-    policy: Policy,
+    metrics: Arc<Metrics>,
 }
 
-/// What tells that a file has changed: name, bytes, time of the last change.
-type Stamp = (String, u64, Option<SystemTime>);
-
 impl Judging {
-    /// With the rules of the program and of the files in `dir`.
+    /// With the rules of the program and what the files say.
     ///
     /// # Errors
-    /// The directory cannot be read, or a file of it is wrong: all mistakes of all files.
-    pub(crate) fn open(dir: Option<PathBuf>, policy: Policy) -> anyhow::Result<Self> {
-        let (rules, stamps) = match &dir {
-            Some(dir) => (read(dir)?, stamps(dir)?),
-            None => (Rules::built_in(), Vec::new()),
-        };
-        Ok(Self(Arc::new(Shared {
-            dir,
-            rules: RwLock::new(rules),
-            stamps: Mutex::new(stamps),
-            seen: Mutex::new(Seen::new(FAILURES)),
-            policy,
-        })))
+    /// A directory or a file cannot be read, or is wrong: all mistakes of all files.
+    pub(crate) fn open(sources: Sources, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
+        // before the files are read: what changes meanwhile is read again
+        let stamps = stamps(&sources)?;
+        let in_force = RwLock::new(Arc::new(InForce::read(&sources)?));
+        let seen = Mutex::new(Seen::new(FAILURES));
+        Ok(Self(Arc::new(Shared { sources, in_force, stamps: Mutex::new(Some(stamps)), seen, metrics })))
     }
 
     /// The verdict on what is known of an ended attempt.
@@ -68,10 +81,10 @@ impl Judging {
         history: &History,
         settings: &predict::Settings,
     ) -> Verdict {
-        let rules = Arc::clone(&self.0.rules.read().unwrap_or_else(PoisonError::into_inner));
+        let in_force = Arc::clone(&self.0.in_force.read().unwrap_or_else(PoisonError::into_inner));
+        let InForce { rules, policy } = &*in_force;
         let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = Known { rules: &rules, history, seen: &seen, settings, policy: &self.0.policy };
-        retry::judge(evidence, &known)
+        retry::judge(evidence, &Known { rules, history, seen: &seen, settings, policy })
     }
 
     /// Failures with retries whose end is known, most retries first.
@@ -84,81 +97,72 @@ impl Judging {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).learn(key, verdict);
     }
 
-    /// Takes changed rules over until `end`. Rules that are wrong are named in the log, and those in force stay.
+    /// Takes changed rules and terms over until `end`, and reads all of them again at each SIGHUP.
+    ///
+    /// # Errors
+    /// The signal cannot be heard.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
-        let Some(dir) = self.0.dir.clone() else {
-            end.cancelled().await;
-            return Ok(());
-        };
+        let mut hangup = signal(SignalKind::hangup())?;
         let mut tick = tokio::time::interval(LOOK);
-        while end.run_until_cancelled(tick.tick()).await.is_some() {
-            let (this, dir) = (self.clone(), dir.clone());
+        loop {
+            let asked = tokio::select! {
+                () = end.cancelled() => return Ok(()),
+                _ = hangup.recv() => true,
+                _ = tick.tick() => false,
+            };
+            let this = self.clone();
             // a directory on a network that hangs must not hold up the server
-            let looked = tokio::task::spawn_blocking(move || this.look(&dir)).await;
-            match looked {
-                Ok(Ok(Some(rules))) => tracing::info!(rules, "took changed rules over"),
-                Ok(Ok(None)) => {}
-                Ok(Err(error)) => tracing::error!(%error, "rules_dir: the rules in force stay"),
-                Err(error) => tracing::error!(%error, "rules_dir: looking ended badly"),
+            let looked = tokio::task::spawn_blocking(move || this.look(asked)).await;
+            if let Err(error) = looked {
+                tracing::error!(%error, "looking at rules and retry policy ended badly");
             }
         }
-        Ok(())
     }
 
-    /// Reads the rules again if a file has changed; gives how many there are then. A change is looked at once.
-    fn look(&self, dir: &Path) -> anyhow::Result<Option<usize>> {
-        let now = stamps(dir)?;
-        {
-            let mut known = self.0.stamps.lock().unwrap_or_else(PoisonError::into_inner);
-            if *known == now {
-                return Ok(None);
-            }
-            *known = now;
+    /// Reads everything again if a file has changed, or if somebody `asked`. A change is looked at once, so that a file that
+    /// stays wrong is named once.
+    fn look(&self, asked: bool) {
+        let now = stamps(&self.0.sources);
+        let mut known = self.0.stamps.lock().unwrap_or_else(PoisonError::into_inner);
+        if !asked && now.as_ref().ok() == known.as_ref() {
+            return;
         }
-        let rules = read(dir)?;
-        let count = rules.len();
-        *self.0.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
-        Ok(Some(count))
+        *known = now.as_ref().ok().cloned();
+        self.tell(now.and_then(|_changed| InForce::read(&self.0.sources)));
+    }
+
+    /// Puts into force what was read, or says why not: the log line and the counter.
+    fn tell(&self, read: anyhow::Result<InForce>) {
+        let metrics = &self.0.metrics;
+        metrics.rules_refused.set(i64::from(read.is_err()));
+        let kind = if read.is_ok() { "taken" } else { "refused" };
+        metrics.rules_reloads.get_or_create(&Kind::of(kind)).inc();
+        match read {
+            Ok(read) => {
+                let (rules, terms) = (read.rules.len(), read.policy.terms.len());
+                *self.0.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
+                tracing::info!(rules, terms, "took rules and retry policy over");
+            }
+            Err(error) => {
+                let error = format!("{error:#}");
+                tracing::error!(error, "rules and retry policy are refused; those in force stay");
+            }
+        }
     }
 }
 
-/// The rules of the program and of the files in a directory.
-///
-/// # Errors
-/// See [`Judging::open`].
-pub(crate) fn read(dir: &Path) -> anyhow::Result<Arc<Rules>> {
-    let mut files = Vec::new();
-    for (name, bytes, _) in stamps(dir)? {
-        if bytes > FILE_BYTES {
-            bail!("{name} has {bytes} bytes, at most {FILE_BYTES} are read");
+impl InForce {
+    fn read(sources: &Sources) -> anyhow::Result<Self> {
+        let rules = sources.rules_dir.as_deref().map(rules);
+        let terms = sources.policy_file.as_deref().map(read::terms);
+        let both = read::both(rules.transpose(), terms.transpose())?;
+        let mut policy = sources.policy.clone();
+        if let Some(terms) = both.1 {
+            policy.terms = terms;
         }
-        let path = dir.join(&name);
-        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        files.push((name, text));
+        Ok(Self { rules: both.0.unwrap_or_else(Rules::built_in), policy })
     }
-    if files.len() > FILES {
-        bail!("{} holds {} files of rules, at most {FILES} are read", dir.display(), files.len());
-    }
-    Rules::extended(&files).map(Arc::new).map_err(|wrong| anyhow::anyhow!(wrong.join("\n")))
 }
 
-/// The files of rules in a directory, by name.
-fn stamps(dir: &Path) -> anyhow::Result<Vec<Stamp>> {
-    let list = || -> io::Result<Vec<Stamp>> {
-        let mut stamps = Vec::new();
-        for entry in fs::read_dir(dir)? {
-            let entry = entry?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let rules = [".toml", ".yaml", ".yml"].iter().any(|end| name.ends_with(end));
-            if !rules || name.starts_with('.') {
-                continue;
-            }
-            // through links: Kubernetes mounts a ConfigMap as links
-            let about = fs::metadata(entry.path())?;
-            stamps.push((name, about.len(), about.modified().ok()));
-        }
-        stamps.sort();
-        Ok(stamps)
-    };
-    list().with_context(|| dir.display().to_string())
-}
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Keeps what builds used, predicts what the next one needs, and judges failed ones.
 //!
-//! Arrows point one way: `main` -> [`App`] -> (`grpc`, `http`) -> (`ingest`, [`predict`], [`retry`], [`gantry`], `stats`) -> [`domain`],
-//! and `ingest` -> [`store`]. `domain`, `predict`, `retry`, `gantry` and `stats` do no I/O and know no clock.
+//! Arrows point one way: `main` -> [`App`] -> (`grpc`, `http`) -> (`ingest`, [`predict`], [`retry`], [`admission`], [`gantry`], `stats`) -> [`domain`],
+//! and `ingest` -> [`store`]. `domain`, `predict`, `retry`, `admission`, `gantry` and `stats` do no I/O and know no clock.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -17,12 +17,14 @@
 //! | [`retry`] | causes and verdicts |
 //! | `import` | recorded history from files |
 //! | `replay` | the predictor and the rules of others over recorded history |
+//! | [`admission`] | pods of CI jobs, and what becomes of them |
 //! | [`gantry`] | what stock Spack clients say and hear |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
 //! | [`domain`] | the words as types |
 
 mod admin;
+pub mod admission;
 mod app;
 mod cli;
 mod clock;
@@ -42,7 +44,7 @@ pub mod retry;
 mod stats;
 pub mod store;
 
-pub use app::App;
+pub use app::{Addresses, App};
 pub use cli::{Cli, Command};
 pub use config::{Args, Config, Loaded, LogFormat, Mistake};
 pub use ingest::Retain;

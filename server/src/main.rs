@@ -3,7 +3,7 @@
 use std::{io::Write as _, process::ExitCode};
 
 use clap::Parser as _;
-use plimsoll_server::{App, Cli, Config, LogFormat};
+use plimsoll_server::{Addresses, App, Cli, Config, LogFormat};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Exit status for wrong settings, as `EX_USAGE` of sysexits(3).
@@ -59,6 +59,8 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         LogFormat::Json => log.json().init(),
     }
     let (mut stop, mut again) = (signals()?, signals()?);
+    // rules are read again at SIGHUP; one that comes before anybody listens must not end the server
+    let _heard = signal(SignalKind::hangup())?;
     let data_dir = config.data_dir.display().to_string();
     tracing::info!(data_dir, "opening the store");
     let app = tokio::select! {
@@ -68,8 +70,9 @@ async fn serve(config: Config) -> anyhow::Result<()> {
             return Ok(());
         }
     };
-    let (grpc, http) = app.addresses()?;
-    tracing::info!(%grpc, %http, data_dir, "serving");
+    let Addresses { grpc, http, admission } = app.addresses()?;
+    let admission = admission.map(tracing::field::display);
+    tracing::info!(%grpc, %http, admission, data_dir, "serving");
     let second = async move {
         again.recv().await;
         again.recv().await;

@@ -40,8 +40,11 @@ pub(crate) struct Metrics {
     pub(crate) predictions: Family<Kind, Counter>,
     pub(crate) predict_seconds: Histogram,
     pub(crate) verdicts: Family<Kind, Counter>,
+    pub(crate) rules_reloads: Family<Kind, Counter>,
+    pub(crate) rules_refused: Gauge,
     pub(crate) allocations: Family<Kind, Counter>,
     pub(crate) hooks: Family<Kind, Counter>,
+    pub(crate) admissions: Family<Kind, Counter>,
     pub(crate) store_writable: Gauge,
     pub(crate) store_bytes: Bytes,
     pub(crate) series_bytes: Bytes,
@@ -67,8 +70,11 @@ impl Metrics {
             predictions: Family::default(),
             predict_seconds: Histogram::new(exponential_buckets(0.000_001, 2.0, 14)),
             verdicts: Family::default(),
+            rules_reloads: Family::default(),
+            rules_refused: Gauge::default(),
             allocations: Family::default(),
             hooks: Family::default(),
+            admissions: Family::default(),
             store_writable: Gauge::default(),
             store_bytes: Bytes::default(),
             series_bytes: Bytes::default(),
@@ -92,6 +98,16 @@ impl Metrics {
         );
         r.register("verdicts", "Verdicts, by cause", metrics.verdicts.clone());
         r.register(
+            "rules_reloads",
+            "Times that rules and retry policy were read again: taken, refused (those in force stayed)",
+            metrics.rules_reloads.clone(),
+        );
+        r.register(
+            "rules_refused",
+            "1 if the rules or the retry policy on disk are wrong and not in force",
+            metrics.rules_refused.clone(),
+        );
+        r.register(
             "allocations",
             "Requests for an allocation: answered, late (the defaults were sent), refused",
             metrics.allocations.clone(),
@@ -100,6 +116,11 @@ impl Metrics {
             "hooks",
             "Job hooks, by what became of them; dropped: the queue was full",
             metrics.hooks.clone(),
+        );
+        r.register(
+            "admissions",
+            "Pods that were looked at, by what became of them",
+            metrics.admissions.clone(),
         );
     }
 

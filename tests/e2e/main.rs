@@ -8,15 +8,18 @@
 )]
 
 mod act;
+mod admission;
 mod any_client;
 mod attach;
 mod bad_input;
 mod build;
 mod build_hard;
 mod crash;
+mod deploy;
 mod directory;
 mod endurance;
 mod gantry;
+mod judging;
 mod kept;
 mod output;
 mod retention;

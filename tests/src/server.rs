@@ -31,6 +31,8 @@ pub struct Server {
     pub grpc: SocketAddr,
     /// Address of the HTTP listener.
     pub http: SocketAddr,
+    /// Address of the admission webhook, if there is one.
+    pub admission: Option<SocketAddr>,
 }
 
 impl Server {
@@ -62,8 +64,8 @@ impl Server {
             // asked first: what it wrote before its end is then in the file
             let ended = child.try_wait()?;
             let text = fs::read_to_string(log.path())?;
-            if let Some((grpc, http)) = text.lines().find_map(addresses_in) {
-                return Ok(Self { child: Some(child), log, grpc, http });
+            if let Some((grpc, http, admission)) = text.lines().find_map(addresses_in) {
+                return Ok(Self { child: Some(child), log, grpc, http, admission });
             }
             if let Some(status) = ended {
                 bail!("{status}: {text}");
@@ -140,8 +142,8 @@ impl Drop for Server {
     }
 }
 
-fn addresses_in(line: &str) -> Option<(SocketAddr, SocketAddr)> {
+fn addresses_in(line: &str) -> Option<(SocketAddr, SocketAddr, Option<SocketAddr>)> {
     let entry: serde_json::Value = serde_json::from_str(line).ok()?;
     let field = |name: &str| entry.get("fields")?.get(name)?.as_str()?.parse().ok();
-    Some((field("grpc")?, field("http")?))
+    Some((field("grpc")?, field("http")?, field("admission")))
 }

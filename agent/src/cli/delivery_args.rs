@@ -8,14 +8,10 @@ use std::{
 
 use clap::Args;
 use nix::unistd::geteuid;
-use plimsoll_proto::{limits, v1::Resources};
+use plimsoll_proto::{job::is_id_char, limits, quantity, v1::Resources};
 
 use super::{DEFAULT_SERVER, KeyArgs, TrustArgs};
-use crate::{
-    attempt, delivery,
-    key::{Job, is_id_char},
-    quantity, report,
-};
+use crate::{attempt, delivery, key::Job, report};
 
 /// Which attempt is measured, how, and where its samples go.
 #[derive(Debug, Args)]

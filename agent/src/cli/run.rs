@@ -3,13 +3,14 @@
 use std::ffi::OsString;
 
 use clap::Args;
+use plimsoll_proto::quantity;
 
 use super::{
     act::ActArgs,
     delivery_args::DeliveryArgs,
     output::{PhaseArgs, ReportArgs},
 };
-use crate::{key::Job, quantity, run};
+use crate::{key::Job, run};
 
 /// Run a command and measure it.
 ///

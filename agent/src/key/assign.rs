@@ -1,9 +1,6 @@
 //! `--key name=value`, as a person types it.
 
-use plimsoll_proto::{limits, v1::Key};
-
-use super::build_jobs;
-use crate::quantity;
+use plimsoll_proto::{job::build_jobs, limits, quantity, v1::Key};
 
 /// The names that `--key` takes.
 pub const NAMES: &str = "project, stack, package, version, variants, compiler, compiler_version, arch, build_system, ref, \

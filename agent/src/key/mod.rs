@@ -24,22 +24,13 @@ mod secrets;
 use std::{env, ffi::OsString, path::Path};
 
 use plimsoll_proto::{
-    limits, spack,
+    job::{self, build_jobs, fitting},
+    limits, quantity,
     v1::{Key, Resources},
 };
 
-use crate::quantity;
-
 pub use assign::{NAMES, assign};
 pub use secrets::Secrets;
-
-/// Labels, and the variables that they are read from.
-const LABELS: [(&str, &str); 4] = [
-    ("stage", "CI_JOB_STAGE"),
-    ("pipeline", "CI_PIPELINE_ID"),
-    ("job", "CI_JOB_NAME"),
-    ("commit", "CI_COMMIT_SHA"),
-];
 
 /// What the surroundings say about a job, read once.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -76,39 +67,13 @@ impl Job {
 
     /// Reads an environment. Empty counts as not set, and so does the `None` that Spack writes.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Self {
-        let get = |name: &str| lookup(name).filter(|value| !value.is_empty() && value != "None");
-        let text = |name: &str| fitting(&get(name).unwrap_or_default(), limits::KEY_FIELD_BYTES);
-        let (variants, build_system) = spack::variants(&get("SPACK_JOB_SPEC_VARIANTS").unwrap_or_default());
-        let mut key = Key {
-            project: text("CI_PROJECT_PATH"),
-            stack: text("SPACK_CI_STACK_NAME"),
-            package: text("SPACK_JOB_SPEC_PKG_NAME"),
-            version: text("SPACK_JOB_SPEC_PKG_VERSION"),
-            variants: fitting(&variants, limits::VARIANTS_BYTES),
-            compiler: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_NAME")).to_owned(),
-            compiler_version: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_VERSION")).to_owned(),
-            arch: text("SPACK_JOB_SPEC_ARCH"),
-            build_system: fitting(&build_system, limits::KEY_FIELD_BYTES),
-            r#ref: text("CI_COMMIT_REF_NAME"),
-            owner: text("GITLAB_USER_LOGIN"),
-            ..Key::default()
-        };
-        if key.package.is_empty() {
-            key.package = text("CI_JOB_NAME");
-        }
+        let get = |name: &str| job::said(lookup(name));
+        let mut key = job::key(&lookup);
         if key.arch.is_empty() {
             env::consts::ARCH.clone_into(&mut key.arch);
         }
-        for (label, name) in LABELS {
-            if let Some(value) = get(name) {
-                key.labels.insert(label.to_owned(), fitting(&value, limits::LABEL_BYTES));
-            }
-        }
-        if let Some(jobs) = get("SPACK_BUILD_JOBS").and_then(|jobs| build_jobs(&jobs)) {
-            key.hints.get_or_insert_default().build_jobs = Some(jobs);
-        }
         Self {
-            attempt: get("CI_JOB_ID").map(|id| attempt_id(get("CI_SERVER_HOST"), &id)),
+            attempt: job::attempt(&lookup),
             key,
             asked: asked(&get),
             ci: get("CI").is_some(),
@@ -162,33 +127,6 @@ fn asked(get: &impl Fn(&str) -> Option<String>) -> Resources {
         cpu_request_cores: cpu("KUBERNETES_CPU_REQUEST"),
         cpu_limit_cores: cpu("KUBERNETES_CPU_LIMIT"),
     }
-}
-
-/// Job ids are unique for one GitLab only, so its host is part of the attempt's id.
-fn attempt_id(host: Option<String>, job: &str) -> String {
-    let id = host.map_or_else(|| job.to_owned(), |host| format!("{host}:{job}"));
-    id.chars().map(|c| if is_id_char(c) { c } else { '_' }).take(limits::ATTEMPT_BYTES).collect()
-}
-
-/// Whether an attempt's id may hold this.
-pub fn is_id_char(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "._:/-".contains(c)
-}
-
-/// The text without control characters, cut to a bound.
-fn fitting(text: &str, most: usize) -> String {
-    let mut fitting = String::new();
-    for c in text.chars().filter(|c| !c.is_control()) {
-        if fitting.len().saturating_add(c.len_utf8()) > most {
-            break;
-        }
-        fitting.push(c);
-    }
-    fitting
-}
-
-fn build_jobs(text: &str) -> Option<u32> {
-    text.parse().ok().filter(|jobs| (1..=limits::BUILD_JOBS).contains(jobs))
 }
 
 /// The last of `-jN`, `-j N`, `--jobs N`, `--jobs=N`, `--parallel N` and `--parallel=N`.

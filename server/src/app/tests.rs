@@ -33,7 +33,7 @@ impl Server {
     async fn start(drain_timeout: Duration) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let app = App::build(Config { drain_timeout, ..config(&dir) }).await.unwrap();
-        let (grpc, http) = app.addresses().unwrap();
+        let Addresses { grpc, http, .. } = app.addresses().unwrap();
         let metrics = Arc::clone(&app.metrics);
         let (stop, stopped) = oneshot::channel();
         let run = app.run(async { stopped.await.unwrap_or_default() });

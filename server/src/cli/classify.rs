@@ -5,6 +5,7 @@
 
 mod failure;
 mod lines;
+mod shortened;
 
 use std::{
     fs::File,
@@ -20,7 +21,7 @@ use serde::Serialize;
 
 use crate::{
     config::Config,
-    domain::{Action, Cause, EvidenceLine, History},
+    domain::{Action, Cause, Cost, EvidenceLine, History, Prediction},
     judging,
     retry::{self, Known, Rules, Seen},
 };
@@ -58,9 +59,48 @@ struct Judged<'a> {
     confidence: f64,
     evidence: &'a [EvidenceLine],
     reason: &'a str,
+    /// Attempts that the budget still allows after this one.
+    attempts_left: u32,
+    /// What the next attempt should ask for, and what it costs; neither without a retry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<Next>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<Cost>,
+    /// How long to wait before it, and the memory time that is saved by waiting.
+    wait_ms: u64,
+    waiting_saves_gib_h: f64,
+    /// What would mend it, if a retry cannot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mend: Option<&'a str>,
     /// Equal for failures that are the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     signature: Option<&'a str>,
+}
+
+/// The numbers of the next allocation, without their reasons.
+#[derive(Debug, Serialize)]
+struct Next {
+    memory_request_bytes: u64,
+    memory_limit_bytes: u64,
+    cpu_request_millicores: u64,
+    cpu_limit_millicores: u64,
+    build_jobs: u64,
+    wall_p50_ms: u64,
+    wall_p95_ms: u64,
+}
+
+impl Next {
+    fn of(next: &Prediction) -> Self {
+        Self {
+            memory_request_bytes: next.memory_request.value,
+            memory_limit_bytes: next.memory_limit.value,
+            cpu_request_millicores: next.cpu_request.value,
+            cpu_limit_millicores: next.cpu_limit.value,
+            build_jobs: next.build_jobs.value,
+            wall_p50_ms: next.wall_p50.value,
+            wall_p95_ms: next.wall_p95.value,
+        }
+    }
 }
 
 /// A line that cannot be judged.
@@ -85,13 +125,13 @@ impl Classify {
         let mut out = BufWriter::new(stdout().lock());
         let (mut judged, mut unread) = (0_u64, 0_u64);
         let rules = match &config.rules_dir {
-            Some(dir) => judging::read(dir).context("rules_dir")?,
+            Some(dir) => judging::rules(dir)?,
             None => Rules::built_in(),
         };
         let lines = Lines::open(file).with_context(|| format!("{name} cannot be read"))?;
         for line in lines {
-            let Line { number, text } = line.with_context(|| format!("{name} cannot be read any further"))?;
-            let failure = text.and_then(|text| Failure::parse(&text));
+            let Line { number, failure } =
+                line.with_context(|| format!("{name} cannot be read any further"))?;
             let written = match failure {
                 Ok(failure) => {
                     judged += 1;
@@ -141,6 +181,12 @@ impl Classify {
             confidence: verdict.confidence,
             evidence: &verdict.evidence,
             reason: &verdict.reason,
+            attempts_left: verdict.attempts_left,
+            next: verdict.next.as_ref().map(Next::of),
+            cost: verdict.outlook.cost,
+            wait_ms: verdict.outlook.wait.0,
+            waiting_saves_gib_h: verdict.outlook.waiting_saves_gib_h,
+            mend: verdict.outlook.mend.as_deref(),
             signature: verdict.outlook.signature.as_ref().map(|signature| signature.id.as_str()),
         };
         match self.output {

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{gantry, ingest::Retain, predict, retry};
+use crate::{admission, gantry, ingest::Retain, predict, retry};
 pub(crate) use parse::share as parse_share;
 pub use source::Args;
 
@@ -47,10 +47,14 @@ pub struct Config {
     pub predict: predict::Settings,
     /// What a failure is worth.
     pub retry: retry::Policy,
+    /// File that the terms of retries came from; it is read again while the server runs.
+    pub retry_policy: Option<PathBuf>,
     /// Directory with rules of the operator, beside those of the program.
     pub rules_dir: Option<PathBuf>,
     /// What stock Spack clients are told.
     pub gantry: gantry::Settings,
+    /// What becomes of pods.
+    pub admission: admission::Settings,
 }
 
 /// How log lines look.
@@ -83,8 +87,10 @@ impl Default for Config {
             drain_timeout: Duration::from_secs(20),
             predict: predict::Settings::default(),
             retry: retry::Policy::default(),
+            retry_policy: None,
             rules_dir: None,
             gantry: gantry::Settings::default(),
+            admission: admission::Settings::default(),
         }
     }
 }
@@ -153,6 +159,14 @@ impl Config {
         );
         let same = self.grpc_listen == self.http_listen && self.grpc_listen.port() != 0;
         check(same, "http_listen", "is the same address as grpc_listen; each listener needs its own");
+        let admission = &self.admission;
+        let (certificate, key) = (admission.certificate.is_some(), admission.key.is_some());
+        let wrong = admission.listen.is_some() && !(certificate && key);
+        check(
+            wrong,
+            "admit_listen",
+            "needs admit_cert_file and admit_key_file: the API server speaks only TLS",
+        );
         let predict = &self.predict;
         let wrong = predict.memory_request > predict.memory_limit;
         check(wrong, "default_memory_request", "is above default_memory_limit");

@@ -2,10 +2,7 @@
 
 use std::{fmt::Display, net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
-use crate::{
-    domain::{Bytes, Cores},
-    gantry::Extra,
-};
+use crate::domain::{Bytes, Cores};
 
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse()
@@ -48,28 +45,49 @@ pub(super) fn cores(text: &str) -> Result<Cores, String> {
 }
 
 /// Words of a list, or nothing.
-pub(super) fn extras(text: &str) -> Result<Vec<Extra>, String> {
-    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
-    let known = |word: &str| Extra::ALL.into_iter().find(|extra| extra.as_str() == word);
-    let all = Extra::ALL.map(Extra::as_str).join(",");
-    words.map(|word| known(word).ok_or_else(|| format!("{word:?} is none of {all}"))).collect()
+pub(super) fn words<T: Copy>(text: &str, all: &[T], name: fn(T) -> &'static str) -> Result<Vec<T>, String> {
+    list(text).map(|said| word(said, all, name)).collect()
 }
 
-/// A share: `1%` or `0.01`.
+/// One of some words.
+pub(super) fn word<T: Copy>(text: &str, all: &[T], name: fn(T) -> &'static str) -> Result<T, String> {
+    let known = all.iter().copied().find(|known| name(*known) == text);
+    known.ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|known| name(*known)).collect();
+        format!("{text:?} is none of {}", names.join(","))
+    })
+}
+
+/// What stands between commas.
+pub(super) fn list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty())
+}
+
+/// A share of failures: `1%` or `0.01`.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
+    fraction(text, 0.5)
+}
+
+/// A share that may be all: `30%` or `0.3`.
+pub(super) fn up_to_all(text: &str) -> Result<f64, String> {
+    fraction(text, 1.0)
+}
+
+fn fraction(text: &str, most: f64) -> Result<f64, String> {
     let (digits, unit) = match text.strip_suffix('%') {
         Some(digits) => (digits, 0.01),
         None => (text, 1.0),
     };
     match digits.trim().parse::<f64>() {
-        Ok(number) if number > 0.0 && number * unit <= 0.5 => Ok(number * unit),
-        _ => Err(format!("{text:?} is not a share; write it as 1% or 0.01, at most 50%")),
+        Ok(number) if number > 0.0 && number * unit <= most => Ok(number * unit),
+        _ => Err(format!("{text:?} is not a share; write it as 1% or 0.01, at most {}%", most * 100.0)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gantry::Extra;
 
     #[test]
     fn shares_are_percentages_or_fractions() {
@@ -86,6 +104,7 @@ mod tests {
         for bad in ["", "m", "0", "-1", "NaN", "inf", "2 cores"] {
             assert!(cores(bad).is_err(), "{bad}");
         }
+        let extras = |text| words(text, &Extra::ALL, Extra::as_str);
         assert_eq!(extras("memory_limit, build_jobs"), Ok(vec![Extra::MemoryLimit, Extra::BuildJobs]));
         assert_eq!((extras(""), extras("x").is_err()), (Ok(Vec::new()), true));
     }

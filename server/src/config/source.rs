@@ -77,10 +77,12 @@ pub struct Args {
     /// Attempts of one job, the first included, that verdicts allow [default: 3].
     #[arg(long, value_name = "N")]
     max_attempts: Option<String>,
-    /// Directory with more rules for lines of logs (*.toml, or Spack's taxonomy as *.yaml); changes are taken over.
+    /// Directory with more rules for lines of logs (*.toml, or Spack's taxonomy as *.yaml); changes are taken over, at once
+    /// with SIGHUP.
     #[arg(long, value_name = "DIR")]
     rules_dir: Option<String>,
-    /// File with other terms of retries for some projects, stacks or causes ([[terms]] tables).
+    /// File with other terms of retries for some projects, stacks or causes ([[terms]] tables); changes are taken over as those
+    /// of rules_dir.
     #[arg(long, value_name = "FILE")]
     retry_policy: Option<String>,
     /// Project of the specs that stock Spack asks for [default: that of the newest attempt].
@@ -107,6 +109,42 @@ pub struct Args {
     /// File that holds the secret token of GitLab's job hook; without it every hook is taken.
     #[arg(long, value_name = "FILE")]
     collect_token_file: Option<String>,
+    /// Address for the admission webhook of Kubernetes, with TLS; without it there is none.
+    #[arg(long, value_name = "IP:PORT")]
+    admit_listen: Option<String>,
+    /// PEM file of the webhook's certificate; read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    admit_cert_file: Option<String>,
+    /// PEM file of its private key; read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    admit_key_file: Option<String>,
+    /// What becomes of a job's pod: dry-run (logged and counted only) or on [default: dry-run].
+    #[arg(long, value_name = "MODE")]
+    admit_mode: Option<String>,
+    /// Namespaces whose pods are looked at [default: all that the cluster asks about].
+    #[arg(long, value_name = "LIST")]
+    admit_namespaces: Option<String>,
+    /// What is set: any of `memory_request,memory_limit,cpu_request,cpu_limit` [default: all].
+    #[arg(long, value_name = "LIST")]
+    admit_sizes: Option<String>,
+    /// Largest memory of a build's container, for example that of the namespace's `LimitRange`.
+    #[arg(long, value_name = "SIZE")]
+    admit_max_memory: Option<String>,
+    /// Most CPU of a build's container.
+    #[arg(long, value_name = "CORES")]
+    admit_max_cpu: Option<String>,
+    /// A prediction with less confidence sets nothing [default: 30%].
+    #[arg(long, value_name = "SHARE")]
+    admit_confidence: Option<String>,
+    /// After this time a pod is admitted as it is [default: 80ms].
+    #[arg(long, value_name = "TIME")]
+    admit_within: Option<String>,
+    /// Image of the agent that is put beside builds; without it none is.
+    #[arg(long, value_name = "IMAGE")]
+    admit_agent_image: Option<String>,
+    /// Address at which that agent finds this server [default: <http://plimsoll:7410>].
+    #[arg(long, value_name = "URL")]
+    admit_agent_server: Option<String>,
 }
 
 /// One value with its place.
@@ -186,7 +224,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 }
 
 impl Args {
-    fn values(&self) -> [(&'static str, &Option<String>); 29] {
+    fn values(&self) -> [(&'static str, &Option<String>); 41] {
         [
             ("data_dir", &self.data_dir),
             ("grpc_listen", &self.grpc_listen),
@@ -217,6 +255,18 @@ impl Args {
             ("allocation_max_cpu_limit", &self.allocation_max_cpu_limit),
             ("allocation_within", &self.allocation_within),
             ("collect_token_file", &self.collect_token_file),
+            ("admit_listen", &self.admit_listen),
+            ("admit_cert_file", &self.admit_cert_file),
+            ("admit_key_file", &self.admit_key_file),
+            ("admit_mode", &self.admit_mode),
+            ("admit_namespaces", &self.admit_namespaces),
+            ("admit_sizes", &self.admit_sizes),
+            ("admit_max_memory", &self.admit_max_memory),
+            ("admit_max_cpu", &self.admit_max_cpu),
+            ("admit_confidence", &self.admit_confidence),
+            ("admit_within", &self.admit_within),
+            ("admit_agent_image", &self.admit_agent_image),
+            ("admit_agent_server", &self.admit_agent_server),
         ]
     }
 }

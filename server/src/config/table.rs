@@ -1,11 +1,13 @@
 //! The table of all settings: name, how to set it from text, how to write it as text.
 
-use std::{path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::{Config, LogFormat, parse};
 use crate::{
+    admission::{Mode, Size},
     domain::{Bytes, Cores},
     gantry::Extra,
+    retry,
 };
 
 /// One setting. `get` gives an empty text for one that is not set.
@@ -69,16 +71,17 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("rules_dir", rules_dir, |t| directory(t).map(Some), |dir: &Option<PathBuf>| {
         dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default()
     }),
-    setting!("retry_policy", retry.terms, policy_file, |terms: &Vec<crate::retry::Exception>| {
-        show_terms(terms)
-    }),
+    Setting { name: "retry_policy", set: set_retry_policy, get: show_retry_policy },
     setting!("max_attempts", retry.max_attempts, |t| parse::number(t, &(1..=20)), ToString::to_string),
     setting!("allocation_project", gantry.project, |t| project(t).map(Some), |p: &Option<String>| p
         .clone()
         .unwrap_or_default()),
-    setting!("allocation_extras", gantry.extras, parse::extras, |extras: &Vec<Extra>| {
-        extras.iter().map(|extra| extra.as_str()).collect::<Vec<_>>().join(",")
-    }),
+    setting!(
+        "allocation_extras",
+        gantry.extras,
+        |t| parse::words(t, &Extra::ALL, Extra::as_str),
+        |extras: &Vec<Extra>| { extras.iter().map(|extra| extra.as_str()).collect::<Vec<_>>().join(",") }
+    ),
     setting!("allocation_max_memory_request", gantry.max_memory_request, some_size, |b: &Option<Bytes>| {
         show_size(*b)
     }),
@@ -98,7 +101,51 @@ pub(super) const SETTINGS: &[Setting] = &[
         .as_ref()
         .map(|file| file.display().to_string())
         .unwrap_or_default()),
+    setting!("admit_listen", admission.listen, |t| parse::address(t).map(Some), |a: &Option<SocketAddr>| {
+        a.map(|address| address.to_string()).unwrap_or_default()
+    }),
+    setting!("admit_cert_file", admission.certificate, file, |file: &Option<PathBuf>| show_file(
+        file.as_ref()
+    )),
+    setting!("admit_key_file", admission.key, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
+    setting!("admit_mode", admission.mode, |t| parse::word(t, &Mode::ALL, Mode::as_str), |mode: &Mode| {
+        mode.as_str().to_owned()
+    }),
+    setting!("admit_namespaces", admission.namespaces, namespaces, |all: &Vec<String>| all.join(",")),
+    setting!("admit_sizes", admission.sizes, |t| parse::words(t, &Size::ALL, Size::as_str), |sizes: &Vec<
+        Size,
+    >| {
+        sizes.iter().map(|size| size.as_str()).collect::<Vec<_>>().join(",")
+    }),
+    setting!("admit_max_memory", admission.max_memory, some_size, |b: &Option<Bytes>| show_size(*b)),
+    setting!("admit_max_cpu", admission.max_cpu, some_cores, |c: &Option<Cores>| show_cores(*c)),
+    setting!("admit_confidence", admission.confidence, parse::up_to_all, ToString::to_string),
+    setting!("admit_within", admission.answer_within, parse::time, |t: &Duration| {
+        humantime::format_duration(*t).to_string()
+    }),
+    setting!("admit_agent_image", admission.agent_image, |t| plain(t).map(Some), |image: &Option<String>| {
+        image.clone().unwrap_or_default()
+    }),
+    setting!("admit_agent_server", admission.agent_server, plain, String::clone),
 ];
+
+/// A word without spaces, as an image or an address is.
+fn plain(text: &str) -> Result<String, String> {
+    let fits = !text.is_empty() && !text.chars().any(|c| c.is_whitespace() || c.is_control());
+    if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is empty or holds spaces")) }
+}
+
+fn namespaces(text: &str) -> Result<Vec<String>, String> {
+    let is_name = |name: &str| {
+        name.len() <= 63 && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    let wrong = |name: &str| format!("{name:?} is not a namespace; write it as ci-builds");
+    parse::list(text).map(|name| is_name(name).then(|| name.to_owned()).ok_or_else(|| wrong(name))).collect()
+}
+
+fn show_file(file: Option<&PathBuf>) -> String {
+    file.map(|file| file.display().to_string()).unwrap_or_default()
+}
 
 fn some_size(text: &str) -> Result<Option<Bytes>, String> {
     parse::size(text).map(Some)
@@ -130,18 +177,27 @@ fn directory(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() { Err("is empty; name a directory".to_owned()) } else { Ok(PathBuf::from(text)) }
 }
 
-/// Exceptions in the form of a policy file: the path of one, or its text.
-fn policy_file(text: &str) -> Result<Vec<crate::retry::Exception>, String> {
+/// Terms of retries: the path of a policy file, or its text.
+fn set_retry_policy(config: &mut Config, text: &str) -> Result<(), String> {
     if text.contains("[[") {
-        return crate::retry::Policy::parse_terms(text);
+        config.retry.terms = retry::Policy::parse_terms(text)?;
+        config.retry_policy = None;
+        return Ok(());
     }
     let read = std::fs::read_to_string(text).map_err(|error| format!("{text} cannot be read: {error}"))?;
-    crate::retry::Policy::parse_terms(&read).map_err(|error| format!("{text}: {error}"))
+    let terms = retry::Policy::parse_terms(&read);
+    config.retry.terms = terms.map_err(|error| format!("{text}: {error}"))?;
+    config.retry_policy = Some(PathBuf::from(text));
+    Ok(())
 }
 
-/// The text of a policy file, so that what is printed can be read back.
-fn show_terms(terms: &[crate::retry::Exception]) -> String {
-    let tables: Vec<String> = terms.iter().filter_map(|terms| toml::to_string(terms).ok()).collect();
+/// The path of the policy file, or the text of one, so that what is printed can be read back.
+fn show_retry_policy(config: &Config) -> String {
+    if let Some(path) = &config.retry_policy {
+        return path.display().to_string();
+    }
+    let tables: Vec<String> =
+        config.retry.terms.iter().filter_map(|terms| toml::to_string(terms).ok()).collect();
     if tables.is_empty() { String::new() } else { format!("[[terms]]\n{}", tables.join("[[terms]]\n")) }
 }
 

@@ -31,6 +31,25 @@ pub struct Evidence {
     pub time_limit: Option<Millis>,
     /// How its need grew just before the end, if its samples are known.
     pub growth: Option<Growth>,
+    /// Runs of its job, as the CI system lists them, in any order.
+    pub listed: Vec<ListedRun>,
+}
+
+/// One run of a CI job, as the CI system lists it. Empty and `None` mean that nothing is said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListedRun {
+    /// The CI system's own id, which is the end of an attempt's id.
+    pub id: String,
+    /// Name of the job.
+    pub name: String,
+    /// For example "failed".
+    pub status: String,
+    /// Why it failed, in the words of the CI system.
+    pub failure_reason: String,
+    /// When it was made, milliseconds since 1970.
+    pub created_unix_ms: Option<u64>,
+    /// When it ended, milliseconds since 1970.
+    pub finished_unix_ms: Option<u64>,
 }
 
 /// How the need of an attempt grew just before its end.
@@ -146,7 +165,7 @@ pub enum Action {
     No,
     /// Try again as it was.
     AsIs,
-    /// Try again with more memory.
+    /// Try again with a bigger size: more memory, or more CPU if that was short.
     Bigger,
     /// Try again with fewer build jobs.
     FewerJobs,

@@ -49,7 +49,7 @@ pub(crate) fn answer(prediction: &Prediction, settings: &Settings) -> Answer {
 }
 
 /// Predictions are whole mebibytes; only a bound is not, and it is never rounded up.
-fn mebibytes(bytes: u64) -> String {
+pub(crate) fn mebibytes(bytes: u64) -> String {
     if bytes < Bytes::MIB.0 { bytes.to_string() } else { format!("{}Mi", bytes / Bytes::MIB.0) }
 }
 
@@ -59,7 +59,7 @@ fn mebibytes(bytes: u64) -> String {
     clippy::cast_sign_loss,
     reason = "`as` saturates; bounds are positive"
 )]
-fn millicores(cores: Cores) -> u64 {
+pub(crate) fn millicores(cores: Cores) -> u64 {
     (cores.0 * 1000.0 + 1e-6) as u64
 }
 

@@ -5,7 +5,7 @@
 use plimsoll_proto::{limits, v1 as pb};
 
 use crate::{
-    domain::{AttemptId, Bytes, Cores, Exit, Fault, Hints, Key},
+    domain::{AttemptId, Bytes, Cores, Exit, Fault, Hints, Key, ListedRun},
     ingest::Question,
 };
 
@@ -60,7 +60,7 @@ fn cores(field: &str, value: f64) -> Checked<Cores> {
 }
 
 /// A key; `package` must be there.
-pub(super) fn key(wire: Option<pb::Key>) -> Checked<Key> {
+pub(crate) fn key(wire: Option<pb::Key>) -> Checked<Key> {
     let key = wire.ok_or_else(|| Fault::new("key", "is missing; at least key.package must be set"))?;
     let key = key_or_empty(Some(key))?;
     if key.package.is_empty() {
@@ -147,6 +147,36 @@ pub(super) fn question(wire: pb::ShouldRetryRequest) -> Checked<Question> {
         failure_reason: reason("failure_reason", wire.failure_reason)?,
         container_reason: reason("container_reason", wire.container_reason)?,
         pod_reason: reason("pod_reason", wire.pod_reason)?,
+        listed: listed(wire.include_retried)?,
+    })
+}
+
+/// What the CI system lists of a job.
+fn listed(wire: Vec<pb::RetriedJob>) -> Checked<Vec<ListedRun>> {
+    if wire.len() > limits::RETRIED_JOBS {
+        let description =
+            format!("lists {} runs; send the last {} of the job", wire.len(), limits::RETRIED_JOBS);
+        return Err(Fault::new("include_retried", description));
+    }
+    wire.into_iter().enumerate().map(|(at, run)| listed_run(at, run)).collect()
+}
+
+fn listed_run(at: usize, wire: pb::RetriedJob) -> Checked<ListedRun> {
+    let field = |name: &str| format!("include_retried[{at}].{name}");
+    if wire.id.is_empty() {
+        return Err(Fault::new(field("id"), "is empty; send the CI system's id of the run"));
+    }
+    if wire.finished_unix_ms.zip(wire.created_unix_ms).is_some_and(|(ended, made)| ended < made) {
+        return Err(Fault::new(field("finished_unix_ms"), "is before created_unix_ms"));
+    }
+    let short = |name: &str, value: String| text(&field(name), value, limits::REASON_BYTES);
+    Ok(ListedRun {
+        id: text(&field("id"), wire.id, limits::ATTEMPT_BYTES)?,
+        name: short("name", wire.name)?,
+        status: short("status", wire.status)?,
+        failure_reason: short("failure_reason", wire.failure_reason)?,
+        created_unix_ms: wire.created_unix_ms,
+        finished_unix_ms: wire.finished_unix_ms,
     })
 }
 
@@ -192,6 +222,31 @@ mod tests {
         assert_eq!(exit(wire(None, Some(9))), Ok(Some(Exit::Signal(9))));
         assert!(exit(wire(None, Some(65))).is_err());
         assert!(exit(wire(Some(1), Some(9))).is_err());
+    }
+
+    #[test]
+    fn a_list_of_runs_is_checked_run_by_run() {
+        let run = |id: &str| pb::RetriedJob { id: id.into(), name: "build".into(), ..Default::default() };
+        let asked = |list: Vec<pb::RetriedJob>| {
+            question(pb::ShouldRetryRequest {
+                attempt: "a".into(),
+                include_retried: list,
+                ..Default::default()
+            })
+        };
+        let backwards = pb::RetriedJob { created_unix_ms: Some(2), finished_unix_ms: Some(1), ..run("3") };
+        let cases = [
+            (vec![run("1"), run("")], "include_retried[1].id"),
+            (vec![run(&"1".repeat(129))], "include_retried[0].id"),
+            (vec![pb::RetriedJob { name: "a\n".into(), ..run("1") }], "include_retried[0].name"),
+            (vec![pb::RetriedJob { status: "s".repeat(257), ..run("1") }], "include_retried[0].status"),
+            (vec![run("1"), run("2"), backwards], "include_retried[2].finished_unix_ms"),
+            (vec![run("1"); 101], "include_retried"),
+        ];
+        for (list, field) in cases {
+            assert_eq!(asked(list).unwrap_err().field, field);
+        }
+        assert_eq!(asked(vec![run("1"); 100]).unwrap().listed.len(), 100);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::{sync::Arc, time::Duration};
 
 pub(crate) use calls::Calls;
 use collector::CollectorService;
+pub(crate) use convert::key as checked_key;
 use plimsoll_proto::{
     DESCRIPTORS, limits,
     v1::{collector_server::CollectorServer, predictor_server::PredictorServer, stats_server::StatsServer},

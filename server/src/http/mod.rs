@@ -10,13 +10,17 @@
 //! | `GET /metrics` | all metrics, OpenMetrics text |
 //! | `GET /admin/backup` | an archive of the whole store at this moment; to callers on this machine only |
 //!
+//! The webhook has a listener of its own, with TLS: `POST /admit` takes an `AdmissionReview` of `admission.k8s.io/v1`.
+//!
 //! Below `/v1`, whatever is not an answer is an object with one text, `{"error": "field: what is wrong"}`, and one line in the log.
 
+mod admit;
 mod allocation;
 mod backup;
 mod collect;
 mod probes;
 mod refusal;
+mod tls;
 mod token;
 
 use std::{net::SocketAddr, sync::Arc};
@@ -33,10 +37,11 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    admin::backup::ENDPOINT, domain::Fault, gantry, grpc::Calls, ingest::Ingest, learned::Learned,
+    admin::backup::ENDPOINT, admission, domain::Fault, gantry, grpc::Calls, ingest::Ingest, learned::Learned,
     metrics::Metrics, predict, store::Store,
 };
 use refusal::refuse;
+pub(crate) use tls::{Files, TlsListener};
 pub(crate) use token::Token;
 
 const INDEX: &str = "plimsoll-server\n\
@@ -55,6 +60,7 @@ pub(crate) struct Parts {
     pub(crate) learned: Learned,
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) gantry: Arc<gantry::Settings>,
+    pub(crate) admission: Arc<admission::Settings>,
     /// Of the job hook; `None` takes every hook.
     pub(crate) token: Option<Token>,
     pub(crate) calls: Calls,
@@ -81,6 +87,22 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts) -> anyhow::Result
         .with_state(parts);
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, service).with_graceful_shutdown(stopping.cancelled_owned()).await?;
+    Ok(())
+}
+
+/// Serves the webhook until `parts.stopping`: nothing but `POST /admit`.
+///
+/// # Errors
+/// The listener fails.
+pub(crate) async fn serve_admission(listener: TlsListener, parts: Parts) -> anyhow::Result<()> {
+    let stopping = parts.stopping.clone();
+    let router = Router::new()
+        .route("/admit", post(admit::admit))
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
+        .with_state(parts);
+    axum::serve(listener, router).with_graceful_shutdown(stopping.cancelled_owned()).await?;
     Ok(())
 }
 

@@ -5,7 +5,9 @@ use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
 use super::{Ingest, Refusal};
 use crate::{
-    domain::{AttemptId, Bytes, Cause, Evidence, Exit, Fault, Growth, Key, Millis, Summary, Verdict},
+    domain::{
+        AttemptId, Bytes, Cause, Evidence, Exit, Fault, Growth, Key, ListedRun, Millis, Summary, Verdict,
+    },
     metrics::Kind,
     retry::Flaky,
     store,
@@ -28,6 +30,8 @@ pub(crate) struct Question {
     pub(crate) failure_reason: String,
     pub(crate) container_reason: String,
     pub(crate) pod_reason: String,
+    /// Runs of its job, as the CI system lists them.
+    pub(crate) listed: Vec<ListedRun>,
 }
 
 impl Question {
@@ -38,7 +42,8 @@ impl Question {
     }
 
     /// The same number for the same question, in this and every later release: it is part of a key on disk. FNV-1a, 64 bits
-    /// (draft-eastlake-fnv), over the fields with their lengths. A question without a key of the build adds nothing for it.
+    /// (draft-eastlake-fnv), over the fields with their lengths. A question without a key of the build, or without listed runs,
+    /// adds nothing for them.
     fn fingerprint(&self) -> u64 {
         let exit = self.exit.map(|exit| exit.to_string()).unwrap_or_default();
         let number = self.number.to_string();
@@ -46,7 +51,8 @@ impl Question {
         let key = if self.key == Key::default() { Vec::new() } else { words_of(&self.key) };
         let said = [&exit, &number, &self.log_tail].into_iter().chain(reasons).map(String::as_str);
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        for part in said.chain(key.iter().map(AsRef::as_ref)) {
+        let listed: Vec<Cow<'_, str>> = self.listed.iter().flat_map(words_of_run).collect();
+        for part in said.chain(key.iter().chain(&listed).map(AsRef::as_ref)) {
             for byte in (part.len() as u64).to_be_bytes().into_iter().chain(part.bytes()) {
                 hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
             }
@@ -70,6 +76,7 @@ impl Question {
             pod_reason: self.pod_reason,
             time_limit: None,
             growth: None,
+            listed: self.listed,
         }
     }
 }
@@ -88,6 +95,15 @@ fn words_of(key: &Key) -> Vec<Cow<'_, str>> {
     words.extend(numbers.map(Cow::Owned));
     words.extend(labels.map(|text| Cow::Borrowed(text.as_str())));
     words
+}
+
+/// All that a listed run says.
+fn words_of_run(run: &ListedRun) -> [Cow<'_, str>; 6] {
+    let ListedRun { id, name, status, failure_reason, created_unix_ms, finished_unix_ms } = run;
+    let time = |time: &Option<u64>| Cow::Owned(time.map(|ms| ms.to_string()).unwrap_or_default());
+    let [id, name, status, reason] =
+        [id, name, status, failure_reason].map(|text| Cow::Borrowed(text.as_str()));
+    [id, name, status, reason, time(created_unix_ms), time(finished_unix_ms)]
 }
 
 /// Both are known, and differ.
@@ -178,6 +194,7 @@ mod tests {
             failure_reason: String::new(),
             container_reason: String::new(),
             pod_reason: String::new(),
+            listed: Vec::new(),
         }
     }
 
@@ -212,6 +229,12 @@ mod tests {
             Question { log_tail: "errors".into(), ..question() },
             Question { container_reason: "error".into(), log_tail: String::new(), ..question() },
             Question { pod_reason: "Evicted".into(), ..question() },
+            Question { listed: vec![ListedRun::default()], ..question() },
+            Question { listed: vec![ListedRun { id: "7".into(), ..ListedRun::default() }], ..question() },
+            Question {
+                listed: vec![ListedRun { finished_unix_ms: Some(7), ..ListedRun::default() }],
+                ..question()
+            },
         ];
         let mut seen = std::collections::HashSet::from([question().fingerprint()]);
         for other in changed {

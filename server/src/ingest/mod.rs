@@ -3,6 +3,7 @@
 //! One task, the worker, owns the open attempts. Everybody else sends it requests over one bounded queue and waits for the
 //! answer. The worker takes what has gathered, checks it, commits it with one sync, and then answers all of it.
 
+mod again;
 mod close;
 mod judge;
 mod refusal;

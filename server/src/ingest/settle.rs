@@ -118,6 +118,7 @@ pub(super) fn settled(summary: &Summary, told: &Told) -> Option<Summary> {
         pod_reason: String::new(),
         time_limit: None,
         growth: None,
+        listed: Vec::new(),
     };
     // without a log no rule is asked
     let finding = retry::classify(&evidence, &retry::Rules::built_in());

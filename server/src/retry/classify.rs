@@ -6,8 +6,8 @@
 //! What agrees with the decision and what argues against it is listed with it.
 
 use super::{
-    clues, reasons,
-    rules::{self, Rules},
+    clues, cpu, reasons,
+    rules::{self, Hit, Rules},
 };
 use crate::domain::{Cause, Evidence, EvidenceLine, EvidenceSource, Exit, Outcome, Summary};
 
@@ -62,7 +62,7 @@ pub fn classify(evidence: &Evidence, rules: &Rules) -> Finding {
     let told = [
         reasons::container(&evidence.container_reason),
         reasons::pod(&evidence.pod_reason),
-        reasons::ci(&evidence.failure_reason, &hits),
+        reasons::ci(&evidence.failure_reason, says_oom_killed(evidence, &hits)),
     ];
     if succeeded(exit, measured) {
         return after_success(measured, told);
@@ -74,10 +74,16 @@ pub fn classify(evidence: &Evidence, rules: &Rules) -> Finding {
     found.extend(measured.and_then(clues::kernel));
     found.extend(places);
     found.extend(measured.and_then(clues::starved));
-    found.extend(clues::time_was_over(evidence, exit));
+    let time_was_over = clues::time_was_over(evidence, exit);
+    let ended = exit.and_then(|exit| clues::exit(exit, measured.and_then(|summary| summary.oom_kill)));
+    let says_late = |clue: &&Clue| clue.cause == Some(Cause::Timeout);
+    if time_was_over.iter().chain(&deadlines).chain(&ended).chain(&ci).any(|clue| says_late(&clue)) {
+        found.extend(measured.and_then(cpu::throttled));
+    }
+    found.extend(time_was_over);
     found.extend(measured.and_then(|summary| clues::killed_at_limit(summary, exit)));
     found.extend(deadlines);
-    found.extend(exit.and_then(|exit| clues::exit(exit, measured.and_then(|summary| summary.oom_kill))));
+    found.extend(ended);
     found.extend(ci);
     found.extend(clues::log(&hits, measured));
     let last_words = if hits.is_empty() { rules::last_words(&evidence.log_tail) } else { None };
@@ -111,8 +117,20 @@ pub fn cause_of(summary: &Summary) -> Option<Cause> {
     }
     let mut found: Vec<Clue> = clues::kernel(summary).into_iter().collect();
     found.extend(clues::starved(summary));
-    found.extend(summary.exit.and_then(|exit| clues::exit(exit, summary.oom_kill)));
+    let ended = summary.exit.and_then(|exit| clues::exit(exit, summary.oom_kill));
+    if ended.as_ref().is_some_and(|clue| clue.cause == Some(Cause::Timeout)) {
+        found.extend(cpu::throttled(summary));
+    }
+    found.extend(ended);
     decide(&found).cause
+}
+
+/// The runner's last word is that the container was killed for memory, and no counter was read after that end that says
+/// otherwise. A build can print the runner's line, but not after the runner.
+fn says_oom_killed(evidence: &Evidence, hits: &[Hit<'_>]) -> bool {
+    let Some(said) = hits.iter().find(|hit| hit.rule.id == "runner-oomkilled") else { return false };
+    let spared = evidence.measured.as_ref().is_some_and(|m| m.oom_kill == Some(0) && m.exit.is_some());
+    !spared && rules::runners_last_word(&evidence.log_tail).is_some_and(|last| last == said.line)
 }
 
 /// Whether the need of an attempt that failed for `cause` is only a lower bound: a limit, its own or one above, stopped it.

@@ -5,7 +5,7 @@ use super::{
     classify::Clue,
     rules::{Hit, Sign},
 };
-use crate::domain::{Cause, Evidence, EvidenceSource as Source, Exit, Millis, OomOrigin, Summary};
+use crate::domain::{Cause, Evidence, EvidenceSource as Source, Exit, Millis, OomOrigin, Outcome, Summary};
 
 /// Charges that failed without reclaim, a second, above which a build starves: between 110/s (healthy at its limit) and
 /// 88,000/s (the least of the starved ones), the middle on a logarithmic scale.
@@ -34,6 +34,7 @@ pub(super) fn weak(clue: Clue) -> Clue {
 /// The kernel's count of OOM kills, and whose limit it was.
 pub(super) fn kernel(summary: &Summary) -> Option<Clue> {
     let kills = match summary.oom_kill? {
+        0 if nobody_saw_the_end(summary) => return None,
         0 => {
             return Some(Clue {
                 cause: None,
@@ -57,9 +58,17 @@ pub(super) fn kernel(summary: &Summary) -> Option<Clue> {
     Some(clue(Source::Kernel, cause, 0.97, text))
 }
 
+/// The agent went with the build, so its last reading is from before the end.
+fn nobody_saw_the_end(summary: &Summary) -> bool {
+    summary.outcome == Outcome::Lost && summary.exit.is_none()
+}
+
 /// Kills at a limit, where they are known: a machine without memory says nothing about what the build needs.
 fn kills_at_limit(summary: &Summary) -> Option<u64> {
-    if summary.was_killed_by_host() { Some(0) } else { summary.oom_kill }
+    if summary.was_killed_by_host() {
+        return Some(0);
+    }
+    summary.oom_kill.filter(|kills| *kills > 0 || !nobody_saw_the_end(summary))
 }
 
 /// It ran at its limit and reclaimed instead of building.

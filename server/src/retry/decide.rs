@@ -66,15 +66,15 @@ pub fn judge_found(evidence: &Evidence, finding: Finding, known: &Known<'_>) -> 
 /// Joins the finding with what happened to this build before.
 fn weigh(evidence: &Evidence, mut finding: Finding, cause: Cause, known: &Known<'_>) -> Case {
     let (key, policy) = (key(evidence), known.policy);
-    let earlier = lineage::earlier(evidence, known.history);
-    let number = lineage::number(evidence, &earlier);
-    let free_before = earlier.iter().filter(|summary| was_taken_away(summary)).count();
+    let lineage = lineage::of(evidence, known.history);
+    let number = lineage.number(evidence);
+    let free_before = lineage.earlier.iter().filter(|summary| was_taken_away(summary)).count();
     let free_before = u32::try_from(free_before).unwrap_or(u32::MAX);
     let spent = number.saturating_sub(free_before).max(1);
     let signature = signature::of(&finding);
     let (mut again, mut helped) = (0, Helped::default());
     if let Some(signature) = &signature {
-        again = known.seen.again(key, signature, &evidence.attempt, &lineage::ids(&earlier));
+        again = known.seen.again(key, signature, &evidence.attempt, &lineage.ids());
         helped = known.seen.helped(key, signature, known.history);
     }
     let went_away = helped.passed > 0 && can_be_flaky(&finding, cause);
@@ -136,6 +136,10 @@ fn verdict(evidence: &Evidence, case: Case, allowed: Wish, rule: Option<String>)
     }
     let cost = next.as_ref().map(outlook::cost);
     let (wait, saves) = cost.map_or_else(Default::default, |cost| {
+        if action == Action::Bigger {
+            // what was short is there at once
+            return Default::default();
+        }
         outlook::wait(&case.terms, (&evidence.attempt, case.spent), cost, case.helped)
     });
     let clamped = next.as_ref().is_some_and(is_clamped);

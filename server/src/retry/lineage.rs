@@ -1,21 +1,69 @@
 //! Which attempts of one job came before this one, without asking the CI system.
 //!
-//! Two ways, and what either of them finds counts: the chain of attempts that agents say they retry, and attempts of the same
-//! key, pipeline and job that started earlier. A number that the caller gives (GitLab's `retries_count`, which counts
-//! otherwise) is used where neither finds anything.
+//! | witness | says |
+//! |---|---|
+//! | what agents say they retry | the chain back to the original; attempts that retry the same original are of one job |
+//! | attempts of the same key, pipeline and job | those that came earlier |
+//! | the CI system's list of the runs of the job | those that came earlier, also where no agent was |
+//!
+//! What any of them finds counts. The number of a CI job orders attempts, because it grows and no clock is in it; only
+//! attempts without one are ordered by their start. A number that the caller gives (GitLab's `retries_count`, which counts
+//! otherwise) is a hint, used where no witness finds anything.
 
-use crate::domain::{AttemptId, Evidence, History, Key, Rung, Summary};
+use crate::domain::{AttemptId, Evidence, History, Key, ListedRun, Rung, Summary};
 
-/// Steps back through the attempts that an attempt retries.
+/// Steps back through the attempts that an attempt retries, and most attempts that are found.
 const STEPS: usize = 32;
 /// Labels under which a commit is told.
 const COMMIT: [&str; 3] = ["commit", "commit_sha", "sha"];
+/// What GitLab says of a run that has not been tried yet, or has not ended.
+const NOT_TRIED: [&str; 10] = [
+    "created",
+    "pending",
+    "preparing",
+    "waiting_for_resource",
+    "waiting_for_callback",
+    "scheduled",
+    "manual",
+    "skipped",
+    "running",
+    "canceling",
+];
 
-/// Attempts of the same job before this one, newest first.
-pub(super) fn earlier<'h>(evidence: &Evidence, history: &'h History) -> Vec<&'h Summary> {
-    let mut found: Vec<&Summary> = Vec::new();
+/// What came before an attempt.
+#[derive(Debug)]
+pub(super) struct Lineage<'h> {
+    /// Attempts of the same job before this one, those of the chain first.
+    pub(super) earlier: Vec<&'h Summary>,
+    /// Runs of the job before this one by the CI system's list; `None` if the list does not say which job it is.
+    listed: Option<usize>,
+}
+
+/// What came before the attempt.
+pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> Lineage<'h> {
+    let mut earlier = chain(evidence, history);
     let measured = evidence.measured.as_deref();
-    let mut before = measured.and_then(|summary| summary.retries.as_ref());
+    let key = measured.map_or(&evidence.key, |summary| &summary.key);
+    let (job, original) = (job(key), measured.and_then(|summary| summary.retries.as_ref()));
+    for summary in history.on_rung(Rung::Exact, key).map(|fact| &*fact.summary) {
+        let of_job = job.is_some() && self::job(&summary.key) == job;
+        let of_original = original.is_some() && summary.retries.as_ref() == original;
+        let known = earlier.iter().any(|known| known.attempt == summary.attempt);
+        if !(of_job || of_original) || known || !is_before(summary, evidence) {
+            continue;
+        }
+        if earlier.len() >= STEPS {
+            break;
+        }
+        earlier.push(summary);
+    }
+    Lineage { earlier, listed: listed(evidence, key) }
+}
+
+/// The attempts that agents say this one goes back to, newest first.
+fn chain<'h>(evidence: &Evidence, history: &'h History) -> Vec<&'h Summary> {
+    let mut found: Vec<&Summary> = Vec::new();
+    let mut before = evidence.measured.as_deref().and_then(|summary| summary.retries.as_ref());
     for _ in 0..STEPS {
         let Some(summary) = before.and_then(|id| history.get(id)) else { break };
         if found.iter().any(|known| known.attempt == summary.attempt) {
@@ -25,37 +73,81 @@ pub(super) fn earlier<'h>(evidence: &Evidence, history: &'h History) -> Vec<&'h 
         found.push(summary);
         before = summary.retries.as_ref();
     }
-    let key = measured.map_or(&evidence.key, |summary| &summary.key);
-    let Some(job) = job(key) else { return found };
-    for summary in history.on_rung(Rung::Exact, key).map(|fact| &*fact.summary) {
-        let known = found.iter().any(|known| known.attempt == summary.attempt);
-        let later = measured.is_some_and(|this| summary.started_unix_ms >= this.started_unix_ms);
-        if known || later || summary.attempt == evidence.attempt || self::job(&summary.key) != Some(job) {
-            continue;
-        }
-        if found.len() >= STEPS {
-            break;
-        }
-        found.push(summary);
-    }
     found
 }
 
-/// The number of this attempt: one more than those before it, as far as they are known, else what was said.
-pub(super) fn number(evidence: &Evidence, earlier: &[&Summary]) -> u32 {
-    let said = evidence.number.max(1);
-    let known = earlier.iter().map(|summary| summary.number).max().unwrap_or(0);
-    let counted = u32::try_from(earlier.len()).unwrap_or(u32::MAX).max(known).saturating_add(1);
-    if earlier.is_empty() { said } else { counted.max(measured_number(evidence)) }
+impl Lineage<'_> {
+    /// The number of this attempt: one more than those before it, as far as they are known, else what was said.
+    pub(super) fn number(&self, evidence: &Evidence) -> u32 {
+        let measured = evidence.measured.as_ref().map_or(1, |summary| summary.number);
+        if self.earlier.is_empty() && self.listed.is_none() {
+            return evidence.number.max(1);
+        }
+        let numbered = self.earlier.iter().map(|summary| summary.number).max().unwrap_or(0);
+        let found = self.earlier.len().max(self.listed.unwrap_or(0));
+        let before = u32::try_from(found).unwrap_or(u32::MAX).max(numbered);
+        // the agent reads its number in the job itself
+        before.saturating_add(1).max(measured)
+    }
+
+    /// Ids of the attempts that were found.
+    pub(super) fn ids(&self) -> Vec<AttemptId> {
+        self.earlier.iter().map(|summary| summary.attempt.clone()).collect()
+    }
 }
 
-/// What the agent says, which reads it in the job itself.
-fn measured_number(evidence: &Evidence) -> u32 {
-    evidence.measured.as_ref().map_or(1, |summary| summary.number)
+/// Runs of the job before this one.
+fn listed(evidence: &Evidence, key: &Key) -> Option<usize> {
+    let runs = &evidence.listed;
+    let this = job_of(&evidence.attempt);
+    let own = runs.iter().find(|run| run.id == this.1);
+    let label = key.labels.get("job").map(String::as_str).filter(|name| !name.is_empty());
+    let first = runs.first().map(|run| run.name.as_str());
+    let only = first.filter(|name| runs.iter().all(|run| run.name == *name));
+    let name = own.map(|run| run.name.as_str()).or(label).or(only)?;
+    let before = |run: &&ListedRun| match (run.id.parse::<u64>(), this.1.parse::<u64>()) {
+        (Ok(run), Ok(this)) => run < this,
+        // without numbers, the times of the list's own clock
+        _ => own.is_none_or(|own| run.created_unix_ms < own.created_unix_ms),
+    };
+    let tried = |run: &&ListedRun| !NOT_TRIED.contains(&run.status.as_str());
+    let mut ids: Vec<&str> = (runs.iter().filter(|run| run.name == name && run.id != this.1))
+        .filter(before)
+        .filter(tried)
+        .map(|run| run.id.as_str())
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    Some(ids.len())
+}
+
+/// Whether an attempt of the same job came before the one that is asked about.
+fn is_before(summary: &Summary, evidence: &Evidence) -> bool {
+    let (one, this) = (job_of(&summary.attempt), job_of(&evidence.attempt));
+    if one.0 == this.0
+        && let (Ok(job), Ok(of_this)) = (one.1.parse::<u64>(), this.1.parse::<u64>())
+    {
+        return (job, one.2) < (of_this, this.2);
+    }
+    let started = evidence.measured.as_deref().map(|this| this.started_unix_ms);
+    summary.attempt != evidence.attempt && started.is_none_or(|this| summary.started_unix_ms < this)
+}
+
+/// Host, CI job and run within the job, as agents name attempts: `HOST:JOB/RUN`, each part but the job left out where it is
+/// not known or the first.
+fn job_of(attempt: &AttemptId) -> (&str, &str, u32) {
+    let (host, rest) = attempt.as_str().rsplit_once(':').unwrap_or(("", attempt.as_str()));
+    match rest.rsplit_once('/') {
+        Some((job, run)) => match run.parse() {
+            Ok(run) => (host, job, run),
+            Err(_no_number) => (host, rest, 1),
+        },
+        None => (host, rest, 1),
+    }
 }
 
 /// Pipeline and name of the job, if the key has both.
-fn job(key: &Key) -> Option<(&str, &str)> {
+pub(crate) fn job(key: &Key) -> Option<(&str, &str)> {
     let label = |name: &str| key.labels.get(name).map(String::as_str).filter(|value| !value.is_empty());
     Some((label("pipeline")?, label("job")?))
 }
@@ -71,9 +163,4 @@ pub(super) fn place(key: &Key) -> Option<String> {
         return Some(key.git_ref.clone());
     }
     job(key).map(|(pipeline, job)| format!("{pipeline}/{job}"))
-}
-
-/// Ids of the attempts.
-pub(super) fn ids(earlier: &[&Summary]) -> Vec<AttemptId> {
-    earlier.iter().map(|summary| summary.attempt.clone()).collect()
 }

@@ -1,11 +1,12 @@
 //! Whether an ended attempt is worth another, as what, and why.
 //!
 //! ```text
-//! Evidence -> rules      what the end of the log says (data: rules.toml, files of the operator, Spack's taxonomy)
+//! Evidence -> lines      the lines of the log that can say why
+//!          -> rules      what the end of the log says (data: rules.toml, files of the operator, Spack's taxonomy)
 //!          -> clues      what each kind of evidence says (reasons: the words of cluster and CI system)
 //!          -> classify   the cause, by the strongest clue
 //!          -> signature  what the failure is called; seen: what became of it before; lineage: what came before
-//!          -> wish       what the cause asks for; next: the size, from what was measured
+//!          -> wish       what the cause asks for; next, cpu: the size, from what was measured
 //!          -> decide     the verdict, within the budget of policy; outlook: cost and wait
 //! ```
 //!
@@ -14,9 +15,11 @@
 
 mod classify;
 mod clues;
+mod cpu;
 mod decide;
 mod extend;
 mod lineage;
+mod lines;
 mod next;
 mod outlook;
 mod policy;
@@ -36,3 +39,4 @@ pub use self::{
     rules::Rules,
     seen::{Flaky, Helped, Seen},
 };
+pub(crate) use lineage::job;

@@ -5,7 +5,6 @@
 use super::{
     classify::Clue,
     clues::{clue, weak},
-    rules::Hit,
 };
 use crate::domain::{Cause, EvidenceSource as Source};
 
@@ -67,10 +66,10 @@ fn used_up_its_storage(message: &str) -> bool {
     texts.iter().any(|text| message.contains(text))
 }
 
-/// The CI system's failure reason; numbers and names after GitLab's `commit_status.rb`.
-pub(super) fn ci(reason: &str, hits: &[Hit<'_>]) -> Option<Clue> {
+/// The CI system's failure reason; numbers and names after GitLab's `commit_status.rb`. `oom_killed`: the runner says that the
+/// container was killed for memory.
+pub(super) fn ci(reason: &str, oom_killed: bool) -> Option<Clue> {
     let found = |cause, confidence| clue(Source::Ci, cause, confidence, format!("failure reason {reason}"));
-    let oom_killed = hits.iter().any(|hit| hit.rule.id == "runner-oomkilled");
     Some(match word(reason) {
         // the build's own script, which can be anything
         "" | "script_failure" | "unknown_failure" => return None,

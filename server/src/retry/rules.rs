@@ -1,12 +1,6 @@
 //! The rules of `rules.toml`: what lines of a log mean. Data, compiled once, matched in time linear in the log.
-//!
-//! Only the end of the log is read, line by line, without colours; a carriage return ends a line, so that a progress bar
-//! is many lines and not one.
 
-use std::{
-    borrow::Cow,
-    sync::{Arc, LazyLock},
-};
+use std::sync::{Arc, LazyLock};
 
 use regex::{
     Regex,
@@ -14,16 +8,13 @@ use regex::{
 };
 use serde::Deserialize;
 
+use super::lines::{End, end, shown, start};
 use crate::domain::Cause;
 
-/// Bytes at the end of a log that are read. The reason of a failure stands near the end; this bounds the time.
-const READ: usize = 64 << 10;
 /// Bytes of one line that are matched.
 const LINE: usize = 4 << 10;
 /// Most bytes that the compiled rules may take.
 const COMPILED: usize = 16 << 20;
-/// Bytes of a line that are shown.
-const SHOWN: usize = 200;
 
 /// One rule.
 #[derive(Debug, Clone, Deserialize)]
@@ -91,8 +82,6 @@ static BUILT_IN: LazyLock<Arc<Rules>> = LazyLock::new(|| {
 });
 static WORDS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i-u:error|fatal|fail|abort|exception|panic|cannot|unable)").ok());
-static COLOURS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))").ok());
 
 /// The rules of a file.
 pub(super) fn parse(text: &str) -> Result<Vec<Rule>, String> {
@@ -135,7 +124,7 @@ impl Rules {
     pub(super) fn read(&self, log: &str) -> Vec<Hit<'_>> {
         let mut hits: Vec<Hit<'_>> = Vec::new();
         let mut unseen: Vec<Option<&Rule>> = self.rules.iter().map(Some).collect();
-        for line in clean(end(log, READ)).lines().rev().map(str::trim_end) {
+        for line in End::of(log).rev() {
             let first = matches(&self.set, line).into_iter().filter_map(|at| unseen.get_mut(at)?.take());
             hits.extend(first.map(|rule| Hit { rule, line: shown(line.trim()) }));
         }
@@ -145,16 +134,14 @@ impl Rules {
 
 /// The last line that speaks of an error in general words: where no rule knows it, it still tells one failure from another.
 pub(super) fn last_words(log: &str) -> Option<String> {
-    let log = clean(end(log, READ));
     let speaks = |line: &&str| WORDS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)));
-    log.lines().rev().find(speaks).map(|line| shown(line.trim()))
+    End::of(log).rev().find(speaks).map(|line| shown(line.trim()))
 }
 
-fn shown(line: &str) -> String {
-    if line.len() <= SHOWN {
-        return line.to_owned();
-    }
-    format!("{} ... {}", start(line, SHOWN / 2), end(line, SHOWN / 2))
+/// The last line in which GitLab's runner says that the job failed. It is the end of the log: a build that prints the same
+/// prints it before.
+pub(super) fn runners_last_word(log: &str) -> Option<String> {
+    End::of(log).rev().find(|line| line.starts_with("ERROR: Job failed")).map(|line| shown(line.trim()))
 }
 
 /// Rules that match the start or the end of a line: of a long command line the end says how it went.
@@ -162,22 +149,6 @@ fn matches(set: &RegexSet, line: &str) -> Vec<usize> {
     let ends = [start(line, LINE), end(line, LINE)];
     let ends = ends.iter().take(if line.len() > LINE { 2 } else { 1 });
     ends.flat_map(|part| set.matches(part.as_bytes())).collect()
-}
-
-/// Plain text: no colours, carriage returns as line ends, no NUL (UTF-16 read as bytes is ASCII with NUL between).
-fn clean(text: &str) -> String {
-    let plain = COLOURS.as_ref().map_or(Cow::Borrowed(text), |colours| colours.replace_all(text, ""));
-    plain.chars().filter(|c| *c != '\0').map(|c| if c == '\r' { '\n' } else { c }).collect()
-}
-
-fn end(text: &str, most: usize) -> &str {
-    let from = (text.len().saturating_sub(most)..=text.len()).find(|at| text.is_char_boundary(*at));
-    text.get(from.unwrap_or(0)..).unwrap_or_default()
-}
-
-fn start(text: &str, most: usize) -> &str {
-    let to = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
-    text.get(..to.unwrap_or(0)).unwrap_or_default()
 }
 
 #[cfg(test)]

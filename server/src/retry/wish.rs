@@ -1,6 +1,6 @@
 //! What a cause asks for, before the budget: the action, the next size, and the sentence that says why.
 
-use super::{classify::Finding, next, policy::Policy};
+use super::{classify::Finding, cpu, next, policy::Policy};
 use crate::{
     domain::{Action, Bytes, Cause, Evidence, Prediction, Summary},
     predict::Settings,
@@ -62,7 +62,10 @@ pub(super) fn wish(
         Cause::Infra => {
             (Action::AsIs, Some(next), format!("{why}, which is not the build's fault, so as it was"))
         }
-        Cause::Contention => (Action::AsIs, Some(next), format!("{why}, so as it was, later")),
+        Cause::Contention => match measured.and_then(|summary| cpu::grow(&mut next, summary, settings)) {
+            Some(cores) => (Action::Bigger, Some(next), format!("{why}, so with {cores} cores")),
+            None => (Action::AsIs, Some(next), format!("{why}, so as it was, later")),
+        },
         Cause::Flaky => (Action::AsIs, Some(next), format!("{why}, so as it was")),
         Cause::Preempted | Cause::NodeLost | Cause::EvictedByNode => {
             (Action::AsIs, Some(next), format!("{why}, the place was taken away, so as it was"))
@@ -96,7 +99,26 @@ fn more_memory(
     }
     next::grow_memory(&mut next, &predicted, evidence, policies);
     let limit = Bytes(next.memory_limit.value);
+    if let Some(jobs) = jobs_that_fit(evidence, &next, policies) {
+        next.build_jobs.value = jobs;
+        next.build_jobs.basis.bound = format!("what {limit} has room for, which is the most memory there is");
+        let reason = format!("{why}, so with {limit}, which is the most there is, and with -j{jobs}");
+        return (Action::Bigger, Some(next), reason);
+    }
     (Action::Bigger, Some(next), format!("{why}, so with {limit}"))
+}
+
+/// Fewer build jobs, if the cap leaves the next size below a real step above where the attempt was stopped: as many as fit in
+/// proportion. `None` if the size suffices, or if it is not known how many jobs there were.
+fn jobs_that_fit(evidence: &Evidence, next: &Prediction, policies: (&Settings, &Policy)) -> Option<u64> {
+    let (settings, policy) = policies;
+    let cap = settings.memory_cap.filter(|cap| next.memory_limit.value >= cap.0)?;
+    let stopped = evidence.measured.as_deref().map(Summary::stopped_at)?;
+    let wanted = stopped.as_f64() * policy.grow_factor.max(1.0);
+    let jobs = u64::from(key(evidence).hints.build_jobs.filter(|jobs| *jobs > 1)?);
+    // a count of jobs: the type only lends its conversion
+    let fit = Bytes::from_f64((Bytes(jobs).as_f64() * cap.as_f64() / wanted.max(1.0)).floor()).0;
+    (fit < jobs).then_some(fit.max(1))
 }
 
 /// The cause and the strongest line for it.
@@ -135,7 +157,7 @@ fn words(cause: Cause) -> &'static str {
         Cause::EphemeralStorage => "it used up the storage of its pod",
         Cause::NodeLost => "its node is gone",
         Cause::EvictedByNode => "its node threw it out",
-        Cause::Contention => "others held what it needed",
+        Cause::Contention => "it did not get what it needed in time",
         Cause::Flaky => "it fails now and then, and passed when it was tried again",
         Cause::Configuration => "the CI system or the runner is set up in a way that cannot work",
         Cause::Unknown => "nothing known explains the failure",

@@ -56,20 +56,27 @@ pub async fn read_verdict(
     read(store, keys::verdict(id, fingerprint)).await
 }
 
+/// All answers that were given about an attempt. One that is damaged is logged and skipped.
+pub async fn read_verdicts(store: &Store, id: &AttemptId) -> Result<Vec<Verdict>, StoreError> {
+    let mut verdicts = Vec::new();
+    load(store, &Kind::Verdict.prefix_of(id), |verdict| verdicts.push(verdict)).await?;
+    Ok(verdicts)
+}
+
 /// Hands every summary to `take`, in the order of the ids.
 pub async fn load_summaries(store: &Store, take: impl FnMut(Summary) + Send) -> Result<Loaded, StoreError> {
-    load(store, Kind::Summary, take).await
+    load(store, &Kind::Summary.prefix(), take).await
 }
 
 /// Hands every verdict to `take`, in the order of the ids.
 pub async fn load_verdicts(store: &Store, take: impl FnMut(Verdict) + Send) -> Result<Loaded, StoreError> {
-    load(store, Kind::Verdict, take).await
+    load(store, &Kind::Verdict.prefix(), take).await
 }
 
 /// The attempts that have not ended.
 pub async fn open_attempts(store: &Store) -> Result<Vec<Attempt>, StoreError> {
     let mut attempts = Vec::new();
-    load(store, Kind::Attempt, |attempt| attempts.push(attempt)).await?;
+    load(store, &Kind::Attempt.prefix(), |attempt| attempts.push(attempt)).await?;
     Ok(attempts)
 }
 
@@ -86,7 +93,7 @@ async fn read<T: DeserializeOwned>(store: &Store, key: Vec<u8>) -> Result<Option
     record.map(Some).map_err(damaged)
 }
 
-async fn load<T, F>(store: &Store, kind: Kind, mut take: F) -> Result<Loaded, StoreError>
+async fn load<T, F>(store: &Store, prefix: &[u8], mut take: F) -> Result<Loaded, StoreError>
 where
     T: DeserializeOwned,
     F: FnMut(T) + Send,
@@ -102,9 +109,9 @@ where
             tracing::error!(key = %keys::text(&key), %damage, "skipped a damaged record of the store");
         }
     };
-    let (prefix, mut joiner, mut after) = (kind.prefix(), Joiner::default(), None);
+    let (mut joiner, mut after) = (Joiner::default(), None);
     loop {
-        let page = store.scan(&prefix, after.as_deref(), Limit::PAGE).await?;
+        let page = store.scan(prefix, after.as_deref(), Limit::PAGE).await?;
         for entry in &page.entries {
             joiner.push(entry).map(&mut accept).unwrap_or_default();
         }

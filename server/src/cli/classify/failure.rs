@@ -4,10 +4,12 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, de};
 
+use super::shortened::Shortened;
+
 use crate::domain::{AttemptId, Bytes, CpuMicros, Evidence, Exit, Key, Millis, Outcome, Resources, Summary};
 
 /// Bytes of a log that are kept; more than the rules read.
-const LOG: usize = 128 << 10;
+pub(super) const LOG: usize = 128 << 10;
 
 /// What a line may say. Fields that are not named here are passed over.
 #[derive(Debug, Default, Deserialize)]
@@ -35,14 +37,14 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// Reads one line of JSON. Bytes that are no UTF-8 are replaced.
-    pub(super) fn parse(line: &[u8]) -> Result<Self, String> {
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-        if line.trim_ascii_start().first() != Some(&b'{') {
-            return Err("is no recorded failure: it must be an object, {...}".to_owned());
+    /// Reads one line of JSON; `None` if it is empty.
+    pub(super) fn read(line: &mut Shortened<'_>) -> Result<Option<Self>, String> {
+        let said = |what: String| format!("is no recorded failure: {what}");
+        match line.first().map_err(|error| said(error.to_string()))? {
+            None => Ok(None),
+            Some(b'{') => serde_json::from_reader(line).map(Some).map_err(|error| said(error.to_string())),
+            Some(_) => Err(said("it must be an object, {...}".to_owned())),
         }
-        let text = String::from_utf8_lossy(line);
-        serde_json::from_str(&text).map_err(|error| format!("is no recorded failure: {error}"))
     }
 
     /// Its id; empty if it has none.
@@ -77,6 +79,7 @@ impl Failure {
             time_limit: self.timeout_s.filter(|_| !log_only).map(seconds),
             log_tail: self.log_tail.0,
             growth: None,
+            listed: Vec::new(),
         }
     }
 
@@ -220,14 +223,17 @@ impl<'de> de::Visitor<'de> for ReadTail {
 mod tests {
     use super::*;
 
+    fn parse(mut line: &[u8]) -> Result<Failure, String> {
+        Failure::read(&mut Shortened::new(&mut line, LOG)).map(Option::unwrap)
+    }
+
     #[test]
     fn a_line_says_what_it_wants_and_no_more() {
-        let failure =
-            Failure::parse(br#"{"id":7,"exit":1,"oom_kill":null,"x":[{}],"log_tail":["a","b"]}"#).unwrap();
+        let failure = parse(br#"{"id":7,"exit":1,"oom_kill":null,"x":[{}],"log_tail":["a","b"]}"#).unwrap();
         assert_eq!((failure.id(), failure.exit()), ("7", Some(Exit::Code(1))));
         let evidence = failure.evidence(false);
         assert_eq!((evidence.measured, evidence.log_tail.as_str()), (None, "a\nb\n"));
-        let killed = Failure::parse(br#"{"exit":137,"signal":9,"log_tail":null,"peak_rss":1e9}"#).unwrap();
+        let killed = parse(br#"{"exit":137,"signal":9,"log_tail":null,"peak_rss":1e9}"#).unwrap();
         let evidence = killed.evidence(false);
         assert_eq!(evidence.exit, Some(Exit::Signal(9)));
         assert_eq!(evidence.measured.unwrap().need_peak, Bytes(1_000_000_000));
@@ -235,18 +241,18 @@ mod tests {
 
     #[test]
     fn what_is_no_failure_is_named() {
-        for bad in ["", "7", "{", r#"{"exit":"one"}"#, r#"{"log_tail":7}"#, "{\"exit\":99999999999}", "[1]"] {
-            let error = Failure::parse(bad.as_bytes()).unwrap_err();
+        for bad in ["7", "{", r#"{"exit":"one"}"#, r#"{"log_tail":7}"#, "{\"exit\":99999999999}", "[1]"] {
+            let error = parse(bad.as_bytes()).unwrap_err();
             assert!(error.starts_with("is no recorded failure: "), "{bad}: {error}");
         }
-        assert!(Failure::parse(&[b'{', 0xff, b'}']).is_err());
-        assert_eq!(Failure::parse(b"\xef\xbb\xbf{\"id\":\"\xff\"}").unwrap().id(), "\u{fffd}");
+        assert!(parse(&[b'{', 0xff, b'}']).is_err());
+        assert_eq!(parse(b"\xef\xbb\xbf{\"id\":\"\xff\"}").unwrap().id(), "\u{fffd}");
     }
 
     #[test]
     fn only_the_end_of_a_long_log_is_kept() {
         let lines: Vec<String> = (0..100_000).map(|n| format!("\"line {n}\"")).collect();
-        let failure = Failure::parse(format!("{{\"log_tail\":[{}]}}", lines.join(",")).as_bytes()).unwrap();
+        let failure = parse(format!("{{\"log_tail\":[{}]}}", lines.join(",")).as_bytes()).unwrap();
         assert!(failure.log_tail.0.len() <= 2 * LOG && failure.log_tail.0.ends_with("line 99999\n"));
     }
 }

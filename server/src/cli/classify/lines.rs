@@ -1,26 +1,27 @@
-//! The lines of a file, plain or gzip, one at a time and each of bounded length.
+//! The recorded failures of a file, plain or gzip, one line at a time.
 
 use std::io::{self, BufRead, BufReader, Read};
 
 use flate2::read::MultiGzDecoder;
 
-/// Longest line, bytes: a whole log of 100 MB fits, also when every second byte of it is escaped.
-const LONGEST: usize = 256 << 20;
+use super::{
+    failure::{Failure, LOG},
+    shortened::Shortened,
+};
 
 /// One line.
 #[derive(Debug)]
 pub(super) struct Line {
     /// From 1.
     pub(super) number: u64,
-    /// Its bytes, or why there are none.
-    pub(super) text: Result<Vec<u8>, String>,
+    /// What it says, or why it cannot be read.
+    pub(super) failure: Result<Failure, String>,
 }
 
 /// The lines of a file that are not empty.
 pub(super) struct Lines {
     from: Box<dyn BufRead>,
     number: u64,
-    longest: usize,
 }
 
 impl Lines {
@@ -34,40 +35,20 @@ impl Lines {
         } else {
             Box::new(packed)
         };
-        Ok(Self { from, number: 0, longest: LONGEST })
+        Ok(Self { from, number: 0 })
     }
 
     fn read(&mut self) -> io::Result<Option<Line>> {
-        let (mut text, mut too_long, mut any) = (Vec::new(), false, false);
-        loop {
-            let part = self.from.fill_buf()?;
-            if part.is_empty() {
-                break;
-            }
-            any = true;
-            let (end, taken) = match part.iter().position(|byte| *byte == b'\n') {
-                Some(at) => (true, part.get(..at).unwrap_or_default()),
-                None => (false, part),
-            };
-            too_long = too_long || text.len().saturating_add(taken.len()) > self.longest;
-            if too_long {
-                text = Vec::new();
-            } else {
-                text.extend_from_slice(taken);
-            }
-            let used = taken.len() + usize::from(end);
-            self.from.consume(used);
-            if end {
-                break;
+        while !self.from.fill_buf()?.is_empty() {
+            self.number += 1;
+            let mut line = Shortened::new(&mut *self.from, LOG);
+            let failure = Failure::read(&mut line);
+            let length = line.skip()?;
+            if let Some(failure) = length.and(failure).transpose() {
+                return Ok(Some(Line { number: self.number, failure }));
             }
         }
-        if !any {
-            return Ok(None);
-        }
-        self.number += 1;
-        let why = format!("is longer than {} MiB; the end of the log is enough", self.longest >> 20);
-        let text = if too_long { Err(why) } else { Ok(text) };
-        Ok(Some(Line { number: self.number, text }))
+        Ok(None)
     }
 }
 
@@ -75,12 +56,7 @@ impl Iterator for Lines {
     type Item = io::Result<Line>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            match self.read().transpose()? {
-                Ok(Line { text: Ok(text), .. }) if text.trim_ascii().is_empty() => {}
-                line => return Some(line),
-            }
-        }
+        self.read().transpose()
     }
 }
 
@@ -88,29 +64,30 @@ impl Iterator for Lines {
 mod tests {
     use super::*;
 
-    fn lines(bytes: &[u8], longest: usize) -> Vec<Line> {
-        let mut lines = Lines::open(Box::new(io::Cursor::new(bytes.to_vec()))).unwrap();
-        lines.longest = longest;
-        lines.map(Result::unwrap).collect()
+    fn lines(bytes: &[u8]) -> Vec<(u64, Option<String>)> {
+        let lines = Lines::open(Box::new(io::Cursor::new(bytes.to_vec()))).unwrap();
+        let id = |line: Line| (line.number, line.failure.ok().map(|failure| failure.id().to_owned()));
+        lines.map(|line| id(line.unwrap())).collect()
     }
 
     #[test]
     fn plain_and_packed_lines_are_the_same() {
-        let plain = b"one\n\n  \ntwo\nthree".to_vec();
+        let plain = b"{\"id\":\"one\"}\n\n  \n\xef\xbb\xbf{\"id\":\"two\"}\n{]\n{\"id\":\"three\"}".to_vec();
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         io::Write::write_all(&mut packed, &plain).unwrap();
         for bytes in [plain, packed.finish().unwrap()] {
-            let read = lines(&bytes, 100);
-            let texts: Vec<(u64, Vec<u8>)> =
-                read.into_iter().map(|line| (line.number, line.text.unwrap())).collect();
-            assert_eq!(texts, [(1, b"one".to_vec()), (4, b"two".to_vec()), (5, b"three".to_vec())]);
+            let named = |id: &str| Some(id.to_owned());
+            assert_eq!(lines(&bytes), [(1, named("one")), (4, named("two")), (5, None), (6, named("three"))]);
         }
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_named_and_the_next_one_is_read() {
-        let read = lines(b"12345\n1234\n123456789\nok\n", 4);
-        let good: Vec<bool> = read.iter().map(|line| line.text.is_ok()).collect();
-        assert_eq!(good, [false, true, false, true]);
+    fn a_packed_file_that_is_cut_short_is_an_error_and_no_end() {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        io::Write::write_all(&mut packed, &b"{\"id\":\"one\"}\n".repeat(100_000)).unwrap();
+        let packed = packed.finish().unwrap();
+        let cut = packed.get(..packed.len() / 2).unwrap().to_vec();
+        let read: io::Result<Vec<Line>> = Lines::open(Box::new(io::Cursor::new(cut))).unwrap().collect();
+        assert!(read.is_err());
     }
 }

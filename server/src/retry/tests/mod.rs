@@ -2,10 +2,14 @@
 
 mod again;
 mod budget;
+mod cpu;
 mod defects;
 mod extend;
+mod fuzz;
+mod lineage;
 mod short;
 mod strange;
+mod words;
 
 use std::sync::Arc;
 
@@ -15,7 +19,7 @@ use super::*;
 use crate::{
     domain::{
         Action, AttemptId, Bytes, Cause, Cores, CpuMicros, Evidence, EvidenceSource, Exit, Growth, History,
-        Key, Millis, OomOrigin, Outcome, Resources, Summary, Verdict, test_summary,
+        Key, ListedRun, Micros, Millis, OomOrigin, Outcome, Resources, Summary, Verdict, test_summary,
     },
     predict::Settings,
 };
@@ -56,6 +60,7 @@ fn evidence(measured: Option<Summary>, exit: Exit, log: &str) -> Evidence {
         pod_reason: String::new(),
         time_limit: None,
         growth: None,
+        listed: Vec::new(),
     }
 }
 

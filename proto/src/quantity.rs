@@ -4,7 +4,7 @@
 //! `B` at the end allowed, because that is how people write bytes. Arithmetic is exact; what is not whole is rounded up, as
 //! Kubernetes does.
 
-use plimsoll_proto::limits;
+use crate::limits;
 
 /// Bytes from a quantity, for example `2Gi`.
 ///

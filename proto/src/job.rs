@@ -1,0 +1,142 @@
+//! What a job of GitLab or Spack is, as its variables say: one reading for the agent inside the job and for the server that
+//! sees only the job's pod, so that both come to the same key and the same attempt.
+
+use crate::{
+    limits, spack,
+    v1::{Hints, Key},
+};
+
+/// All variables that [`key`] and [`attempt`] look at.
+pub const VARIABLES: [&str; 16] = [
+    "CI_PROJECT_PATH",
+    "CI_COMMIT_REF_NAME",
+    "CI_COMMIT_SHA",
+    "CI_PIPELINE_ID",
+    "CI_JOB_ID",
+    "CI_JOB_NAME",
+    "CI_JOB_STAGE",
+    "CI_SERVER_HOST",
+    "GITLAB_USER_LOGIN",
+    "SPACK_CI_STACK_NAME",
+    "SPACK_BUILD_JOBS",
+    "SPACK_JOB_SPEC_PKG_NAME",
+    "SPACK_JOB_SPEC_PKG_VERSION",
+    "SPACK_JOB_SPEC_COMPILER_NAME",
+    "SPACK_JOB_SPEC_COMPILER_VERSION",
+    "SPACK_JOB_SPEC_ARCH",
+];
+
+/// The variants have a bound of their own.
+pub const VARIANTS: &str = "SPACK_JOB_SPEC_VARIANTS";
+
+/// Labels, and the variables they come from: what tells one job of a pipeline from the others, for the order of its attempts.
+const LABELS: [(&str, &str); 4] = [
+    ("stage", "CI_JOB_STAGE"),
+    ("pipeline", "CI_PIPELINE_ID"),
+    ("job", "CI_JOB_NAME"),
+    ("commit", "CI_COMMIT_SHA"),
+];
+
+/// The key of the job. The package is the job's name where Spack says none, and may be empty; the architecture is empty
+/// where Spack says none.
+pub fn key(lookup: impl Fn(&str) -> Option<String>) -> Key {
+    let get = |name: &str| said(lookup(name));
+    let text = |name: &str| fitting(&get(name).unwrap_or_default(), limits::KEY_FIELD_BYTES);
+    let (variants, build_system) = spack::variants(&get(VARIANTS).unwrap_or_default());
+    let mut key = Key {
+        project: text("CI_PROJECT_PATH"),
+        stack: text("SPACK_CI_STACK_NAME"),
+        package: text("SPACK_JOB_SPEC_PKG_NAME"),
+        version: text("SPACK_JOB_SPEC_PKG_VERSION"),
+        variants: fitting(&variants, limits::VARIANTS_BYTES),
+        compiler: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_NAME")).to_owned(),
+        compiler_version: spack::compiler(&text("SPACK_JOB_SPEC_COMPILER_VERSION")).to_owned(),
+        arch: text("SPACK_JOB_SPEC_ARCH"),
+        build_system: fitting(&build_system, limits::KEY_FIELD_BYTES),
+        r#ref: text("CI_COMMIT_REF_NAME"),
+        owner: text("GITLAB_USER_LOGIN"),
+        ..Key::default()
+    };
+    if key.package.is_empty() {
+        key.package = text("CI_JOB_NAME");
+    }
+    for (label, variable) in LABELS {
+        if let Some(value) = get(variable) {
+            key.labels.insert(label.to_owned(), fitting(&value, limits::LABEL_BYTES));
+        }
+    }
+    if let Some(jobs) = get("SPACK_BUILD_JOBS").and_then(|jobs| build_jobs(&jobs)) {
+        key.hints = Some(Hints { build_jobs: Some(jobs), ..Hints::default() });
+    }
+    key
+}
+
+/// The id of the job's attempt: its number, with the host, because numbers are unique for one GitLab only.
+pub fn attempt(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let job = said(lookup("CI_JOB_ID"))?;
+    let id = said(lookup("CI_SERVER_HOST")).map_or_else(|| job.clone(), |host| format!("{host}:{job}"));
+    Some(id.chars().map(|c| if is_id_char(c) { c } else { '_' }).take(limits::ATTEMPT_BYTES).collect())
+}
+
+/// Empty counts as not set, and so does the `None` that Spack writes.
+pub fn said(value: Option<String>) -> Option<String> {
+    value.filter(|value| !value.is_empty() && value != "None")
+}
+
+/// Whether an attempt's id may hold this.
+pub fn is_id_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "._:/-".contains(c)
+}
+
+/// A number of parallel jobs that somebody could mean.
+pub fn build_jobs(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|jobs| (1..=limits::BUILD_JOBS).contains(jobs))
+}
+
+/// The text without control characters, cut to a bound.
+pub fn fitting(text: &str, most: usize) -> String {
+    let mut fitting = String::new();
+    for c in text.chars().filter(|c| !c.is_control()) {
+        if fitting.len().saturating_add(c.len_utf8()) > most {
+            break;
+        }
+        fitting.push(c);
+    }
+    fitting
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn only_listed_variables_are_looked_at() {
+        let asked = RefCell::new(Vec::new());
+        let lookup = |name: &str| {
+            asked.borrow_mut().push(name.to_owned());
+            None::<String>
+        };
+        assert_eq!(key(lookup), Key::default());
+        assert_eq!(attempt(lookup), None);
+        asked.borrow_mut().push("CI_SERVER_HOST".to_owned());
+        for name in asked.borrow().iter() {
+            assert!(VARIABLES.contains(&name.as_str()) || name == VARIANTS, "{name}");
+        }
+        for name in VARIABLES {
+            assert!(asked.borrow().iter().any(|asked| asked == name), "{name} is never looked at");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_the_wire_is_made_to_fit() {
+        let long = "x\u{7}é".repeat(1000);
+        let key = key(|_name| Some(long.clone()));
+        assert!(key.package.len() <= limits::KEY_FIELD_BYTES && !key.package.contains('\u{7}'));
+        assert!(key.labels.values().all(|value| value.len() <= limits::LABEL_BYTES));
+        assert_eq!(key.hints, None);
+        let id = attempt(|_name| Some(long.clone())).unwrap();
+        assert!(id.chars().count() <= limits::ATTEMPT_BYTES && id.chars().all(is_id_char), "{id}");
+    }
+}

@@ -1,0 +1,75 @@
+//! Pods of CI jobs, as they come to be: what one is of, and what it should ask for.
+//!
+//! | module | |
+//! |---|---|
+//! | [`pod`] | which job a pod is of, from its container's environment and its annotations, and why a pod is left alone |
+//! | [`sizes`] | requests and limits of the build's container |
+//! | [`sidecar`] | the agent beside the build |
+//!
+//! Pure. A pod that is not understood in full is left as it is: a job in a pod that was not sized runs, one in a pod that was
+//! broken does not. What is done to a pod is written into it, so that a second look changes nothing and people see it.
+
+mod pod;
+mod settings;
+mod sidecar;
+mod sizes;
+#[cfg(test)]
+mod tests;
+
+use json_patch::Patch;
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::domain::{Fault, Prediction};
+
+pub(crate) use pod::{Job, Left, job};
+pub use settings::{Mode, Settings, Size};
+
+/// Where a prediction for a pod comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum From {
+    /// What is known of the key.
+    History,
+    /// The verdict on the job's last attempt, which ran out of memory.
+    Verdict,
+}
+
+/// What shall become of a pod.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// What to do to it; `None` if it is right as it is.
+    pub(crate) patch: Option<Patch>,
+    /// What is done, a line each, for people.
+    pub(crate) lines: Vec<String>,
+    /// A size is set.
+    pub(crate) sized: bool,
+}
+
+/// What to do to a pod, given what its job is predicted to need.
+///
+/// # Errors
+/// The patch cannot be written down.
+pub(crate) fn plan(
+    before: &Pod,
+    job: &Job,
+    prediction: Option<(&Prediction, From)>,
+    settings: &Settings,
+) -> Result<Plan, Fault> {
+    let mut pod = before.clone();
+    let mut lines = match prediction {
+        Some((prediction, from)) => sizes::apply(&mut pod, job, prediction, from, settings),
+        None => Vec::new(),
+    };
+    let sized = !lines.is_empty();
+    let agent = sidecar::apply(&mut pod, job, settings);
+    lines.extend(agent.then(|| "the agent is put beside the build".to_owned()));
+    let patch = (sized || agent).then(|| difference(before, &pod)).transpose()?;
+    Ok(Plan { patch, lines, sized })
+}
+
+/// Only what changed: whatever else the object holds, known here or not, is not spoken of.
+fn difference(before: &Pod, after: &Pod) -> Result<Patch, Fault> {
+    let write = |pod: &Pod| {
+        serde_json::to_value(pod).map_err(|error| Fault::new("request.object", error.to_string()))
+    };
+    Ok(json_patch::diff(&write(before)?, &write(after)?))
+}

@@ -1,0 +1,106 @@
+//! What the operator decides about pods.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use crate::domain::{Bytes, Cores};
+
+/// What becomes of a pod that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// It is left as it is; what would be done is logged and counted.
+    DryRun,
+    /// It is changed.
+    On,
+}
+
+impl Mode {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::DryRun, Self::On];
+
+    /// The word in the settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DryRun => "dry-run",
+            Self::On => "on",
+        }
+    }
+}
+
+/// A size that may be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Size {
+    /// Memory request.
+    MemoryRequest,
+    /// Memory limit.
+    MemoryLimit,
+    /// CPU request.
+    CpuRequest,
+    /// CPU limit.
+    CpuLimit,
+}
+
+impl Size {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::MemoryRequest, Self::MemoryLimit, Self::CpuRequest, Self::CpuLimit];
+
+    /// The word in the settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MemoryRequest => "memory_request",
+            Self::MemoryLimit => "memory_limit",
+            Self::CpuRequest => "cpu_request",
+            Self::CpuLimit => "cpu_limit",
+        }
+    }
+}
+
+/// What the operator decides about pods.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Address of the webhook; without it there is none.
+    pub listen: Option<SocketAddr>,
+    /// PEM file of the webhook's certificate, and those that sign it. Read again when it changes.
+    pub certificate: Option<PathBuf>,
+    /// PEM file of its private key. Read again when it changes.
+    pub key: Option<PathBuf>,
+    /// What becomes of a pod that is known.
+    pub mode: Mode,
+    /// Namespaces whose pods are looked at; empty for all that the cluster asks about.
+    pub namespaces: Vec<String>,
+    /// Sizes that are set.
+    pub sizes: Vec<Size>,
+    /// Largest memory, for example that of the namespace's `LimitRange`.
+    pub max_memory: Option<Bytes>,
+    /// Most CPU.
+    pub max_cpu: Option<Cores>,
+    /// A prediction with less confidence sets nothing, 0 to 1.
+    pub confidence: f64,
+    /// After this time the pod is admitted as it is.
+    pub answer_within: Duration,
+    /// Image of the agent; without it no agent is put beside a build.
+    pub agent_image: Option<String>,
+    /// Address at which that agent finds this server.
+    pub agent_server: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: None,
+            certificate: None,
+            key: None,
+            // nobody's pod is touched before somebody has seen what would become of it
+            mode: Mode::DryRun,
+            namespaces: Vec::new(),
+            sizes: Size::ALL.to_vec(),
+            max_memory: None,
+            max_cpu: None,
+            // a few attempts of nearly the same key
+            confidence: 0.3,
+            // the API server waits with a pod in its hands
+            answer_within: Duration::from_millis(80),
+            agent_image: None,
+            agent_server: "http://plimsoll:7410".to_owned(),
+        }
+    }
+}

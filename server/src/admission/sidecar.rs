@@ -1,0 +1,134 @@
+//! The agent beside the build: an init container that goes on running, which Kubernetes calls a native sidecar.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{
+        Capabilities, Container, EmptyDirVolumeSource, EnvVar, Pod, PodSpec, ResourceRequirements,
+        SecurityContext, Volume, VolumeMount,
+    },
+    apimachinery::pkg::api::resource::Quantity,
+};
+
+use super::{
+    Job, Settings,
+    pod::{BUILD, OFF, annotation},
+};
+
+/// Name of the container, and of its volume.
+const NAME: &str = "plimsoll";
+/// `off` keeps the agent away.
+const AGENT: &str = "plimsoll/agent";
+/// Where the agent keeps what the server does not have yet.
+const SPOOL: &str = "/tmp/plimsoll";
+/// A day of samples at the default interval.
+const SPOOL_BYTES: &str = "64Mi";
+/// Ten times what it was measured to use. Requests and limits are the same, so that a pod of the class Guaranteed stays one.
+const CPU: &str = "20m";
+/// See [`CPU`].
+const MEMORY: &str = "32Mi";
+
+/// Puts the agent beside the build, if there is an image for it and nothing against it. The containers then share their process
+/// namespace: that is how one finds the other.
+pub(super) fn apply(pod: &mut Pod, job: &Job, settings: &Settings) -> bool {
+    let Some(image) = &settings.agent_image else { return false };
+    if annotation(pod, AGENT) == Some(OFF) {
+        return false;
+    }
+    let user = user(pod, job);
+    let Some(spec) = pod.spec.as_mut() else { return false };
+    if is_against(spec) {
+        return false;
+    }
+    let container = agent(image, job, settings, user, asked(spec, job));
+    spec.share_process_namespace = Some(true);
+    spec.init_containers.get_or_insert_default().push(container);
+    spec.volumes.get_or_insert_default().push(Volume {
+        name: NAME.to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource {
+            size_limit: Some(Quantity(SPOOL_BYTES.to_owned())),
+            ..EmptyDirVolumeSource::default()
+        }),
+        ..Volume::default()
+    });
+    true
+}
+
+/// The name is taken, or the pod says itself how far its processes see each other.
+fn is_against(spec: &PodSpec) -> bool {
+    let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let mut volumes = spec.volumes.iter().flatten();
+    containers.any(|container| container.name == NAME)
+        || volumes.any(|volume| volume.name == NAME)
+        || spec.share_process_namespace == Some(false)
+        || spec.host_pid == Some(true)
+}
+
+/// The user that the build runs as, if the pod says it.
+fn user(pod: &Pod, job: &Job) -> Option<i64> {
+    let spec = pod.spec.as_ref()?;
+    let build = spec.containers.get(job.container)?.security_context.as_ref();
+    build
+        .and_then(|context| context.run_as_user)
+        .or_else(|| spec.security_context.as_ref().and_then(|context| context.run_as_user))
+}
+
+/// What the build asks for, as the variables in which the agent looks for it.
+fn asked(spec: &PodSpec, job: &Job) -> Vec<(&'static str, String)> {
+    let sizes = spec.containers.get(job.container).and_then(|build| build.resources.as_ref());
+    let of = |list: Option<&BTreeMap<String, Quantity>>, name: &str| Some(list?.get(name)?.0.clone());
+    let (requests, limits) =
+        (sizes.and_then(|sizes| sizes.requests.as_ref()), sizes.and_then(|sizes| sizes.limits.as_ref()));
+    let all = [
+        ("KUBERNETES_MEMORY_REQUEST", of(requests, "memory")),
+        ("KUBERNETES_MEMORY_LIMIT", of(limits, "memory")),
+        ("KUBERNETES_CPU_REQUEST", of(requests, "cpu")),
+        ("KUBERNETES_CPU_LIMIT", of(limits, "cpu")),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+fn agent(
+    image: &str,
+    job: &Job,
+    settings: &Settings,
+    user: Option<i64>,
+    asked: Vec<(&'static str, String)>,
+) -> Container {
+    let own = [("PLIMSOLL_SERVER", settings.agent_server.clone()), ("PLIMSOLL_SPOOL_DIR", SPOOL.to_owned())];
+    let all = own.into_iter().chain(job.variables.iter().cloned()).chain(asked);
+    let env =
+        all.map(|(name, value)| EnvVar { name: name.to_owned(), value: Some(value), ..EnvVar::default() });
+    let sizes: BTreeMap<String, Quantity> = [("cpu", CPU), ("memory", MEMORY)]
+        .map(|(name, size)| (name.to_owned(), Quantity(size.to_owned())))
+        .into();
+    let plain = user.is_some_and(|user| user != 0);
+    Container {
+        name: NAME.to_owned(),
+        image: Some(image.to_owned()),
+        args: Some(["attach", "--container-name", BUILD].map(ToOwned::to_owned).into()),
+        restart_policy: Some("Always".to_owned()),
+        env: Some(env.collect()),
+        resources: Some(ResourceRequirements {
+            requests: Some(sizes.clone()),
+            limits: Some(sizes),
+            ..ResourceRequirements::default()
+        }),
+        security_context: Some(SecurityContext {
+            // the kernel lets a process look into one of the same user whose capabilities it has itself; images build as
+            // root unless somebody says otherwise, and a build that is not root has no capabilities
+            run_as_user: Some(user.unwrap_or(0)),
+            run_as_non_root: Some(plain),
+            capabilities: plain.then(|| Capabilities { drop: Some(vec!["ALL".to_owned()]), add: None }),
+            allow_privilege_escalation: Some(false),
+            read_only_root_filesystem: Some(true),
+            ..SecurityContext::default()
+        }),
+        volume_mounts: Some(vec![VolumeMount {
+            name: NAME.to_owned(),
+            mount_path: SPOOL.to_owned(),
+            ..VolumeMount::default()
+        }]),
+        ..Container::default()
+    }
+}

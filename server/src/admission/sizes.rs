@@ -1,0 +1,139 @@
+//! Requests and limits of the container that builds.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{Pod, ResourceRequirements},
+    apimachinery::pkg::api::resource::Quantity,
+};
+use plimsoll_proto::quantity;
+
+use super::{
+    From, Job, Settings, Size,
+    pod::{DONE, OFF, annotation},
+};
+use crate::{
+    domain::{Cores, Prediction},
+    gantry,
+};
+
+/// A request or limit while it is chosen: bytes, or thousandths of a core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Chosen {
+    value: u64,
+    /// A person chose it, or it was there and stays: it does not move to make room for another.
+    fixed: bool,
+    /// It is not what the pod has.
+    new: bool,
+}
+
+/// Sets the sizes and writes into the pod what was done; gives a line for each size that changes.
+pub(super) fn apply(
+    pod: &mut Pod,
+    job: &Job,
+    prediction: &Prediction,
+    from: From,
+    settings: &Settings,
+) -> Vec<String> {
+    if from == From::History && prediction.confidence < settings.confidence {
+        return Vec::new();
+    }
+    let chosen: Vec<(Size, Option<Chosen>)> =
+        Size::ALL.into_iter().map(|size| (size, choose(pod, job, size, prediction, settings))).collect();
+    let get = |size| chosen.iter().find(|(known, _)| *known == size).and_then(|(_, chosen)| *chosen);
+    let mut lines = Vec::new();
+    for (request, limit) in [(Size::MemoryRequest, Size::MemoryLimit), (Size::CpuRequest, Size::CpuLimit)] {
+        let Some((asked, most)) = together(get(request), get(limit)) else { continue };
+        for (size, chosen) in [(request, asked), (limit, most)] {
+            let Some(chosen) = chosen.filter(|chosen| chosen.new) else { continue };
+            let text = written(size, chosen.value);
+            let was = set(pod, job, size, &text);
+            if was.as_ref() != Some(&text) {
+                lines.push(format!("{} {} -> {text}", size.as_str(), was.as_deref().unwrap_or("none")));
+            }
+        }
+    }
+    if !lines.is_empty() {
+        let why = match from {
+            From::History => prediction.reason.clone(),
+            From::Verdict => format!("the last attempt ran out of memory; {}", prediction.reason),
+        };
+        let done = format!("{}; {why}", lines.join(", "));
+        pod.metadata.annotations.get_or_insert_default().insert(DONE.to_owned(), done);
+    }
+    lines
+}
+
+/// What a size shall be; `None` if it is not set and stays so.
+fn choose(pod: &Pod, job: &Job, size: Size, prediction: &Prediction, settings: &Settings) -> Option<Chosen> {
+    let there = has(pod, job, size).map(|value| Chosen { value, fixed: true, new: false });
+    match annotation(pod, &format!("plimsoll/{}", size.as_str().replace('_', "-"))) {
+        Some(OFF) => return there,
+        // what is not a size is no reason to break the pod
+        Some(own) => return read(size, own).map(|value| Chosen { value, fixed: true, new: true }).or(there),
+        None => {}
+    }
+    if !settings.sizes.contains(&size) {
+        return there;
+    }
+    let millicores = |cores: Cores| gantry::millicores(cores);
+    let (value, most) = match size {
+        Size::MemoryRequest => (prediction.memory_request.value, settings.max_memory.map(|max| max.0)),
+        Size::MemoryLimit => (prediction.memory_limit.value, settings.max_memory.map(|max| max.0)),
+        Size::CpuRequest => (prediction.cpu_request.value, settings.max_cpu.map(millicores)),
+        Size::CpuLimit => (prediction.cpu_limit.value, settings.max_cpu.map(millicores)),
+    };
+    Some(Chosen { value: value.min(most.unwrap_or(u64::MAX)), fixed: false, new: true })
+}
+
+/// A request and its limit, such that the request is not above: Kubernetes refuses such a pod. `None` if that cannot be.
+fn together(request: Option<Chosen>, limit: Option<Chosen>) -> Option<(Option<Chosen>, Option<Chosen>)> {
+    let (Some(asked), Some(most)) = (request, limit) else { return Some((request, limit)) };
+    if asked.value <= most.value {
+        return Some((request, limit));
+    }
+    if !most.fixed && asked.fixed {
+        return Some((request, Some(Chosen { value: asked.value, ..most })));
+    }
+    (!asked.fixed).then_some((Some(Chosen { value: most.value, ..asked }), limit))
+}
+
+fn is_memory(size: Size) -> bool {
+    matches!(size, Size::MemoryRequest | Size::MemoryLimit)
+}
+
+fn read(size: Size, text: &str) -> Option<u64> {
+    let value = if is_memory(size) {
+        quantity::bytes(text).ok()?
+    } else {
+        gantry::millicores(Cores(quantity::cores(text).ok()?))
+    };
+    Some(value).filter(|value| *value > 0)
+}
+
+fn written(size: Size, value: u64) -> String {
+    if is_memory(size) { gantry::mebibytes(value) } else { format!("{value}m") }
+}
+
+/// Where a size stands: in the requests or in the limits, under which name.
+fn place(size: Size) -> (bool, &'static str) {
+    let request = matches!(size, Size::MemoryRequest | Size::CpuRequest);
+    (request, if is_memory(size) { "memory" } else { "cpu" })
+}
+
+fn has(pod: &Pod, job: &Job, size: Size) -> Option<u64> {
+    let sizes = pod.spec.as_ref()?.containers.get(job.container)?.resources.as_ref()?;
+    let (request, name) = place(size);
+    let list = if request { &sizes.requests } else { &sizes.limits };
+    read(size, &list.as_ref()?.get(name)?.0)
+}
+
+/// Sets a size; gives what was there.
+fn set(pod: &mut Pod, job: &Job, size: Size, text: &str) -> Option<String> {
+    let container = pod.spec.as_mut()?.containers.get_mut(job.container)?;
+    let sizes: &mut ResourceRequirements = container.resources.get_or_insert_default();
+    let (request, name) = place(size);
+    let list: &mut BTreeMap<String, Quantity> =
+        if request { sizes.requests.get_or_insert_default() } else { sizes.limits.get_or_insert_default() };
+    list.insert(name.to_owned(), Quantity(text.to_owned())).map(|was| was.0)
+}

@@ -1,0 +1,169 @@
+//! `POST /admit`: the API server asks about a pod that is about to be. Whatever goes wrong, the pod is admitted as it is.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    body::to_bytes,
+    extract::{Request, State},
+    http::StatusCode,
+    response::Response,
+};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use k8s_openapi::api::core::v1::Pod;
+use kube_core::{
+    DynamicObject,
+    admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, Operation},
+};
+
+use super::{
+    Parts,
+    refusal::{json, refuse},
+};
+use crate::{
+    admission::{self, From, Left, Mode, Plan},
+    domain::{Fault, Key, Prediction},
+    grpc,
+    metrics::Kind,
+    predict,
+};
+
+/// The API server's own bound for an object is 3 MiB; the review holds it, and an older one.
+const BODY_BYTES: usize = 8 * 1024 * 1024;
+/// The API server is near, and its time-out short.
+const BODY_WITHIN: Duration = Duration::from_secs(5);
+
+pub(super) async fn admit(State(parts): State<Parts>, request: Request) -> Response {
+    let path = request.uri().path().to_owned();
+    match review(request).await {
+        Ok(asked) => answer(&path, decide(&parts, asked).await),
+        Err((status, fault)) => {
+            count(&parts, "malformed");
+            refuse(&path, status, &fault)
+        }
+    }
+}
+
+fn count(parts: &Parts, kind: &'static str) {
+    parts.metrics.admissions.get_or_create(&Kind::of(kind)).inc();
+}
+
+fn answer(path: &str, response: AdmissionResponse) -> Response {
+    let patch = response.patch.clone();
+    match serde_json::to_value(response.into_review()) {
+        Ok(mut review) => {
+            // the type writes bytes as a list of numbers; the API's form for bytes is base64
+            if let (Some(patch), Some(place)) = (patch, review.pointer_mut("/response/patch")) {
+                *place = BASE64_STANDARD.encode(patch).into();
+            }
+            json(StatusCode::OK, review.to_string())
+        }
+        Err(error) => {
+            refuse(path, StatusCode::INTERNAL_SERVER_ERROR, &Fault::new("response", error.to_string()))
+        }
+    }
+}
+
+/// What is asked. The object stays as it came until it is known to be a pod.
+async fn review(request: Request) -> Result<AdmissionRequest<DynamicObject>, (StatusCode, Fault)> {
+    let body = tokio::time::timeout(BODY_WITHIN, to_bytes(request.into_body(), BODY_BYTES)).await;
+    let body = match body {
+        Ok(Ok(body)) => body,
+        Ok(Err(error)) => {
+            let fault = Fault::new("body", format!("{error}; at most {BODY_BYTES} bytes are read"));
+            return Err((StatusCode::PAYLOAD_TOO_LARGE, fault));
+        }
+        Err(_slow) => {
+            let fault = Fault::new("body", format!("did not come within {} s", BODY_WITHIN.as_secs()));
+            return Err((StatusCode::REQUEST_TIMEOUT, fault));
+        }
+    };
+    let review: AdmissionReview<DynamicObject> = serde_json::from_slice(&body).map_err(|error| {
+        (StatusCode::BAD_REQUEST, Fault::new("body", format!("is not an AdmissionReview: {error}")))
+    })?;
+    let version = review.types.api_version.clone();
+    if version != kube_core::admission::META_API_VERSION_V1 {
+        let fault =
+            Fault::new("apiVersion", format!("is {version:?}; this webhook speaks admission.k8s.io/v1"));
+        return Err((StatusCode::BAD_REQUEST, fault));
+    }
+    review.try_into().map_err(|_missing| (StatusCode::BAD_REQUEST, Fault::new("request", "is missing")))
+}
+
+/// The answer: the pod is admitted, with a patch or without.
+async fn decide(parts: &Parts, asked: AdmissionRequest<DynamicObject>) -> AdmissionResponse {
+    let response = AdmissionResponse::from(&asked);
+    match tokio::time::timeout(parts.admission.answer_within, plan(parts, asked)).await {
+        Ok(Ok(plan)) => carry_out(parts, response, plan),
+        Ok(Err(why)) => {
+            count(parts, why);
+            response
+        }
+        Err(_late) => {
+            tracing::warn!("looking at a pod took too long: admitted it as it is");
+            count(parts, "late");
+            response
+        }
+    }
+}
+
+/// What to do to the pod; as an error, the word for why it is left alone.
+async fn plan(parts: &Parts, asked: AdmissionRequest<DynamicObject>) -> Result<Plan, &'static str> {
+    if asked.operation != Operation::Create || asked.kind.kind != "Pod" || !asked.kind.group.is_empty() {
+        return Err("no_pod");
+    }
+    let object = serde_json::to_value(asked.object).map_err(|_unwritable| "unreadable")?;
+    let pod: Pod = serde_json::from_value(object).map_err(|error| {
+        tracing::info!(%error, "a pod is not understood: admitted it as it is");
+        "unreadable"
+    })?;
+    let namespace = asked.namespace.unwrap_or_default();
+    let job = admission::job(&pod, &namespace, &parts.admission).map_err(Left::as_str)?;
+    let key = grpc::checked_key(Some(job.key.clone())).map_err(|fault| {
+        tracing::info!(%fault, "the job of a pod is not understood: admitted it as it is");
+        "unreadable"
+    })?;
+    let (prediction, from) = size(parts, Arc::new(key)).await.ok_or("failed")?;
+    admission::plan(&pod, &job, Some((&prediction, from)), &parts.admission).map_err(|fault| {
+        tracing::warn!(%fault, "a patch cannot be written: admitted the pod as it is");
+        "failed"
+    })
+}
+
+/// What the job needs: after a last attempt that memory ended, at least what the verdict on it says.
+async fn size(parts: &Parts, key: Arc<Key>) -> Option<(Prediction, From)> {
+    let next = parts.ingest.again(&key).await.unwrap_or_else(|refusal| {
+        tracing::warn!(%refusal, "no verdict on the last attempt of a pod's job");
+        None
+    });
+    let (learned, settings) = (parts.learned.clone(), Arc::clone(&parts.predict));
+    let predicting = tokio::task::spawn_blocking(move || {
+        learned.read(|history| predict::predict(history, &key, &settings))
+    });
+    let known = predicting.await.ok()?;
+    Some(match next {
+        Some(next) if next.memory_limit.value >= known.memory_limit.value => (next, From::Verdict),
+        Some(_smaller) => (known, From::Verdict),
+        None => (known, From::History),
+    })
+}
+
+fn carry_out(parts: &Parts, response: AdmissionResponse, plan: Plan) -> AdmissionResponse {
+    let Plan { patch, lines, sized } = plan;
+    let Some(patch) = patch else {
+        count(parts, "unsure");
+        return response;
+    };
+    let done = lines.join("; ");
+    if parts.admission.mode == Mode::DryRun {
+        tracing::info!(pod = response.uid, done, "would change a pod; admit_mode is dry-run");
+        count(parts, "dry_run");
+        return response;
+    }
+    tracing::info!(pod = response.uid, done, "changed a pod");
+    count(parts, if sized { "sized" } else { "agent" });
+    let unchanged = response.clone();
+    response.with_patch(patch).unwrap_or_else(|error| {
+        tracing::warn!(%error, "a patch cannot be written: admitted the pod as it is");
+        unchanged
+    })
+}

@@ -1,0 +1,110 @@
+//! What is in force after files have changed.
+
+use std::{fs, path::Path};
+
+use super::*;
+use crate::domain::{Action, AttemptId, Exit};
+
+const RULE: &str = "[[rule]]\nid = \"moon\"\ncause = \"contention\"\npattern = 'the moon is full'\n";
+const NEVER: &str = "[[terms]]\ncause = \"contention\"\nretries = 0\n";
+
+/// Rules in `rules/own.toml`, terms in `terms.toml`.
+fn open(dir: &Path) -> anyhow::Result<Judging> {
+    let sources = Sources {
+        rules_dir: Some(dir.join("rules")),
+        policy_file: Some(dir.join("terms.toml")),
+        policy: Policy::default(),
+    };
+    Judging::open(sources, Arc::new(Metrics::new()))
+}
+
+fn write(dir: &Path, rules: &str, terms: &str) {
+    fs::create_dir_all(dir.join("rules")).unwrap();
+    fs::write(dir.join("rules/own.toml"), rules).unwrap();
+    fs::write(dir.join("terms.toml"), terms).unwrap();
+}
+
+/// Cause and action for a log that only the operator's rule knows.
+fn judged(judging: &Judging) -> (&'static str, Action) {
+    let evidence = Evidence {
+        attempt: AttemptId::parse("a").unwrap(),
+        key: Key::default(),
+        number: 1,
+        measured: None,
+        exit: Some(Exit::Code(1)),
+        log_tail: "the moon is full".into(),
+        failure_reason: String::new(),
+        container_reason: String::new(),
+        pod_reason: String::new(),
+        time_limit: None,
+        growth: None,
+        listed: Vec::new(),
+    };
+    let verdict = judging.judge(&evidence, &History::new(1), &predict::Settings::default());
+    (verdict.cause.as_str(), verdict.action)
+}
+
+fn reloads(judging: &Judging, kind: &'static str) -> u64 {
+    judging.0.metrics.rules_reloads.get_or_create(&Kind::of(kind)).get()
+}
+
+#[test]
+fn rules_and_terms_change_together_or_not_at_all() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "", "");
+    let judging = open(dir.path()).unwrap();
+    assert_eq!(judged(&judging), ("unknown", Action::AsIs));
+    write(dir.path(), RULE, NEVER);
+    judging.look(false);
+    assert_eq!(judged(&judging), ("contention", Action::No));
+    for (rules, terms) in
+        [("", "[[terms]]\njitter = 7\n"), ("[[rule]]\nid = 1\n", ""), ("[[rule]]\n", "terms = 1\n")]
+    {
+        write(dir.path(), rules, terms);
+        judging.look(false);
+        assert_eq!(judged(&judging), ("contention", Action::No), "{rules:?} {terms:?}");
+        assert_eq!(judging.0.metrics.rules_refused.get(), 1);
+    }
+    assert_eq!((reloads(&judging, "taken"), reloads(&judging, "refused")), (1, 3));
+    write(dir.path(), RULE, "");
+    judging.look(false);
+    assert_eq!(judged(&judging), ("contention", Action::AsIs));
+    assert_eq!(judging.0.metrics.rules_refused.get(), 0);
+}
+
+#[test]
+fn what_is_wrong_is_said_of_all_files_with_line_or_field() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "[[rule]]\nid = \"x\"\ncause = \"moon\"\npattern = 'x'\n", "[[terms]]\n\nretrys = 1\n");
+    let error = format!("{:#}", open(dir.path()).unwrap_err());
+    for part in ["rules_dir", "own.toml", "line 3", "retry_policy", "terms.toml", "retrys"] {
+        assert!(error.contains(part), "{part} is missing in {error}");
+    }
+}
+
+#[test]
+fn files_are_read_again_when_somebody_asks_although_nothing_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), RULE, "");
+    let judging = open(dir.path()).unwrap();
+    judging.look(false);
+    assert_eq!(reloads(&judging, "taken"), 0);
+    judging.look(true);
+    assert_eq!(reloads(&judging, "taken"), 1);
+}
+
+#[test]
+fn files_that_go_away_are_named_once_and_change_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), RULE, NEVER);
+    let judging = open(dir.path()).unwrap();
+    fs::remove_file(dir.path().join("terms.toml")).unwrap();
+    for _ in 0..3 {
+        judging.look(false);
+    }
+    assert_eq!(judged(&judging), ("contention", Action::No));
+    assert_eq!(reloads(&judging, "refused"), 1);
+    write(dir.path(), RULE, "");
+    judging.look(false);
+    assert_eq!(judged(&judging), ("contention", Action::AsIs));
+}

@@ -1,0 +1,138 @@
+//! Words that many logs hold, whatever became of the build: they prove nothing, and mostly they say nothing.
+
+use super::*;
+
+/// Lines of builds that went well, or failed of something else.
+const IN_PASSING: &[&str] = &[
+    // output of tests
+    "test child_is_reported_as_Killed ... ok",
+    "PASS: parent sees that the child was Killed",
+    "ok 7 - write fails with: No space left on device",
+    "not relevant: process 4711 Killed by the test itself",
+    "Testing fetch of a missing page: HTTP Error 404: Not Found (as expected)",
+    "out of memory handler installed",
+    "simulating out of memory",
+    "tests/oom.py::test_memory_error_is_raised PASSED [ 10%]",
+    "12/30 Test #12: disk_full_No space left on device ... Passed 0.02 sec",
+    "caught MemoryError as planned",
+    "[       OK ] Client.Connection reset by peer (3 ms)",
+    // what configure scripts say
+    "checking for nonexistent.h... No such file or directory",
+    "cat: /etc/os-release2: No such file or directory",
+    "rm: cannot remove 'x': No such file or directory",
+    "mirror said HTTP Error 404, trying the next one",
+    "curl: (22) The requested URL returned error: 404",
+    // source and commands that are printed
+    "  210 |   error (\"Killed signal terminated program %s\", name);",
+    "  12 |     panic!(\"memory allocation of 8 bytes failed\")",
+    "+ grep -c 'No space left on device' build.log",
+    "$ test $(grep -c 'Out of memory: Killed process 1' log) = 0",
+    "++ echo 'ERROR: Job failed: execution took longer than 1h0m0s seconds'",
+    "// terminate called after throwing: see std::bad_alloc",
+    "# Killed",
+    "Killed",
+    "OOMKilled",
+    "std::bad_alloc",
+    // other languages
+    "Getötet",
+    "Processus arrêté : mémoire épuisée",
+    "Memoria insuficiente",
+    "Нет места на устройстве",
+    "Недостаточно памяти",
+    "内存不足",
+    "プロセスが強制終了されました",
+    "Datei oder Verzeichnis nicht gefunden",
+];
+
+#[test]
+fn words_in_passing_name_no_cause() {
+    for words in IN_PASSING {
+        let verdict = judged(&code(1, words));
+        assert_eq!(verdict.cause, Cause::Unknown, "{words:?}: {:?}", verdict.evidence);
+    }
+    let all = judged(&code(1, &IN_PASSING.join("\n")));
+    assert_eq!((all.cause, all.action), (Cause::Unknown, Action::AsIs), "{:?}", all.evidence);
+}
+
+#[test]
+fn words_in_passing_do_not_hide_what_went_wrong() {
+    let errors = [
+        ("x.c:3:1: error: expected ';'", Cause::Deterministic),
+        ("ModuleNotFoundError: No module named 'x'", Cause::Deterministic),
+        ("configure: error: no acceptable C compiler", Cause::Deterministic),
+        ("curl: (6) Could not resolve host: x", Cause::Infra),
+        ("/bin/sh: write error: No space left on device", Cause::DiskFull),
+    ];
+    for (error, cause) in errors {
+        for words in IN_PASSING {
+            for log in [format!("{words}\n{error}\n"), format!("{error}\n{words}\n")] {
+                assert_eq!(judged(&code(1, &log)).cause, cause, "{log:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn source_beside_a_message_is_not_what_happened() {
+    let log = "x.cc:2:3: error: 'puts' was not declared\n    \
+               2 |   puts(\"g++: fatal error: Killed signal terminated program cc1plus\");\n      |   ^~~~\n";
+    assert_eq!(judged(&code(1, log)).cause, Cause::Deterministic);
+    let traceback = "Traceback (most recent call last):\n  File \"x.py\", line 3, in f\n    \
+                     raise OSError(\"No space left on device\") if full else KeyError(1)\nKeyError: 1\n";
+    assert_eq!(judged(&code(1, traceback)).cause, Cause::Deterministic);
+}
+
+#[test]
+fn what_spack_and_the_runner_put_in_front_of_a_line_hides_nothing() {
+    for log in [
+        "1 error found in build log:\n     123    make all\n  >> 124    x.c:1:2: error: no such thing\n",
+        "2024-05-22T12:43:46.962646Z 01O x.c:1:2: error: no such thing",
+    ] {
+        assert_eq!(judged(&code(1, log)).cause, Cause::Deterministic, "{log}");
+    }
+    let killed = "3 errors found in build log:\n  >> 91    g++: fatal error: Killed signal terminated program cc1plus\n";
+    assert_eq!(judged(&code(1, killed)).cause, Cause::Oom, "a candidate");
+    let stamped =
+        "2024-05-22T12:43:46.962646Z 00O ERROR: Job failed: execution took longer than 1h0m0s seconds";
+    assert_eq!(judged(&code(1, stamped)).cause, Cause::Timeout);
+}
+
+/// The runner's line for a container that was killed for memory.
+const RUNNER: &str =
+    "ERROR: Job failed (system failure): Error in container build: exit code: 137, reason: 'OOMKilled'";
+
+#[test]
+fn the_runners_line_counts_only_as_its_last_word_and_not_against_a_counter() {
+    let told = |measured: Option<Summary>, log: &str| {
+        let failed = measured.map(Arc::new);
+        let told = Evidence {
+            failure_reason: "runner_system_failure".into(),
+            measured: failed,
+            exit: None,
+            ..code(1, log)
+        };
+        let verdict = judged(&told);
+        (verdict.cause, verdict.action)
+    };
+    assert_eq!(told(None, RUNNER), (Cause::Oom, Action::Bigger));
+    let forged = format!("{RUNNER}\nERROR: Job failed (system failure): pods \"x\" not found\n");
+    assert_ne!(told(None, &forged).1, Action::Bigger, "the build printed it, the runner said something else");
+    let lost = Summary { outcome: Outcome::Lost, exit: None, ..failed(Some(0)) };
+    assert_eq!(told(Some(lost), RUNNER).1, Action::Bigger, "the agent went with the container");
+    assert_ne!(
+        told(Some(failed(Some(0))), RUNNER).1,
+        Action::Bigger,
+        "counted to the end, and nothing killed"
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_mixture_of_words_grows_a_size(at in prop::collection::vec(0..IN_PASSING.len(), 0..6), code in 1..256_i32, kills in prop::sample::select(vec![None, Some(0)])) {
+        let log: Vec<&str> = at.into_iter().filter_map(|at| IN_PASSING.get(at).copied()).collect();
+        let verdict = judged(&evidence(Some(failed(kills)), Exit::Code(code), &log.join("\n")));
+        if let Some(next) = verdict.next {
+            prop_assert!(next.memory_limit.value <= 280 * MIB && next.memory_request.value <= 200 * MIB);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The webhook as the API server of Kubernetes calls it: through TLS, with reviews of pods that GitLab's runner makes.
+
+use std::{path::Path, sync::Arc};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
+use plimsoll_tests::{Programs, Sender, Server, sample};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName},
+};
+
+const POD: &str = include_str!("../../server/src/admission/testdata/gitlab_pod.json");
+
+/// A server with a webhook, and what is needed to call it.
+struct Webhook {
+    server: Server,
+    tls: TlsConnector,
+    _dir: tempfile::TempDir,
+}
+
+/// Writes a certificate for `localhost` and its key; gives what trusts it.
+fn certificate(dir: &Path) -> TlsConnector {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(dir.join("tls.crt"), made.cert.pem()).unwrap();
+    std::fs::write(dir.join("tls.key"), made.signing_key.serialize_pem()).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    TlsConnector::from(Arc::new(config))
+}
+
+fn start(options: &[&str]) -> Webhook {
+    let dir = tempfile::tempdir().unwrap();
+    let tls = certificate(dir.path());
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let (cert, key) = (file("tls.crt"), file("tls.key"));
+    let listen = ["--admit-listen", "127.0.0.1:0", "--admit-cert-file", &cert, "--admit-key-file", &key];
+    // a stalled machine must not make a test fail
+    let patient = ["--admit-within", "10min"];
+    let options = [&listen[..], &patient, options].concat();
+    let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
+    Webhook { server, tls, _dir: dir }
+}
+
+impl Webhook {
+    /// Status and body of a POST.
+    async fn post(&self, path: &str, body: &str) -> (u16, String) {
+        let stream = TcpStream::connect(self.server.admission.unwrap()).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut stream = self.tls.connect(name, stream).await.unwrap();
+        let head = format!(
+            "POST {path}?timeout=10s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        // a server that refuses may close before all is written
+        let _refused = stream.write_all([head.as_bytes(), body.as_bytes()].concat().as_slice()).await;
+        let mut answer = Vec::new();
+        let _reset = stream.read_to_end(&mut answer).await;
+        let answer = String::from_utf8(answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").expect("no HTTP answer");
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    /// The pod as it becomes, and the response.
+    async fn admit(&self, pod: &Value) -> (Value, Value) {
+        let (status, body) = self.post("/admit", &review(pod).to_string()).await;
+        assert_eq!(status, 200, "{body}");
+        let answer: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(
+            (&answer["apiVersion"], &answer["kind"]),
+            (&json!("admission.k8s.io/v1"), &json!("AdmissionReview"))
+        );
+        let response = answer["response"].clone();
+        assert_eq!(
+            (&response["uid"], &response["allowed"]),
+            (&json!("705ab4f5"), &json!(true)),
+            "{response}"
+        );
+        let mut after = pod.clone();
+        if !response["patch"].is_null() {
+            assert_eq!(response["patchType"], "JSONPatch");
+            json_patch::patch(&mut after, &patch(&response)).unwrap();
+        }
+        (after, response)
+    }
+
+    /// An attempt of the pod's job: its key, the memory it needed, and whether it was killed for it.
+    async fn attempt(&self, name: &str, pipeline: &str, need_mib: u64, killed: bool) {
+        let mut stream = Sender::connect(&self.server.url()).await.unwrap();
+        let labels = [("pipeline", pipeline), ("job", "curl@8.15.0 /abcdefg")];
+        let key = pb::Key {
+            project: "spack/spack-packages".into(),
+            stack: "e4s".into(),
+            package: "curl".into(),
+            version: "8.15.0".into(),
+            variants: "~gssapi+nghttp2 libs=shared,static tls=openssl".into(),
+            compiler: "gcc".into(),
+            compiler_version: "12.2.0".into(),
+            arch: "linux-debian12-x86_64_v3".into(),
+            build_system: "autotools".into(),
+            labels: labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            hints: Some(pb::Hints { build_jobs: Some(4), ..pb::Hints::default() }),
+            ..pb::Key::default()
+        };
+        let hello = pb::Hello {
+            attempt: name.into(),
+            session: format!("s-{name}"),
+            key: Some(key),
+            number: 1,
+            source: pb::Source::CgroupV2.into(),
+            started_unix_ms: 1_700_000_000_000,
+            ..pb::Hello::default()
+        };
+        stream.exchange(Sent::Hello(hello)).await.unwrap();
+        let need = need_mib << 20;
+        let samples = (1..=60)
+            .map(|number| pb::Sample {
+                memory_bytes: need,
+                need_bytes: need,
+                memory_peak_bytes: Some(need),
+                oom_kill: Some(u64::from(killed && number == 60)),
+                ..sample(number)
+            })
+            .collect();
+        let batch = pb::Batch { attempt: name.into(), first_sequence: 1, lost: 0, samples };
+        stream.exchange(Sent::Batch(batch)).await.unwrap();
+        let code = i32::from(killed);
+        let finish = pb::Finish {
+            attempt: name.into(),
+            last_sequence: 60,
+            wall_ms: 60_500,
+            exit: Some(pb::Exit { code: Some(code), signal: None }),
+            totals: Some(pb::Totals { oom_kill: Some(u64::from(killed)), ..pb::Totals::default() }),
+            ..pb::Finish::default()
+        };
+        stream.exchange(Sent::Finish(finish)).await.unwrap();
+    }
+}
+
+fn pod() -> Value {
+    serde_json::from_str(POD).unwrap()
+}
+
+fn review(pod: &Value) -> Value {
+    json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "705ab4f5",
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "requestKind": {"group": "", "version": "v1", "kind": "Pod"},
+            "requestResource": {"group": "", "version": "v1", "resource": "pods"},
+            "namespace": "ci-builds", "operation": "CREATE",
+            "userInfo": {"username": "system:serviceaccount:ci-builds:runner", "groups": ["system:authenticated"]},
+            "object": pod, "oldObject": null, "dryRun": false,
+            "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+        },
+    })
+}
+
+/// The patch, which comes as base64.
+fn patch(response: &Value) -> json_patch::Patch {
+    let bytes = BASE64_STANDARD.decode(response["patch"].as_str().unwrap()).unwrap();
+    serde_json::from_slice(&bytes).unwrap()
+}
+
+fn memory_limit(pod: &Value) -> u64 {
+    let text = pod["spec"]["containers"][0]["resources"]["limits"]["memory"].as_str().unwrap();
+    plimsoll_proto::quantity::bytes(text).unwrap() >> 20
+}
+
+#[tokio::test]
+async fn a_retry_after_an_oom_kill_becomes_a_bigger_pod() {
+    let webhook = start(&["--admit-mode", "on", "--admit-agent-image", "registry.example/plimsoll-agent:1"]);
+    for number in 0..8 {
+        webhook.attempt(&format!("before-{number}"), "1", 900 + number, false).await;
+    }
+    let (first, _) = webhook.admit(&pod()).await;
+    let chosen = memory_limit(&first);
+    assert!((900..20_000).contains(&chosen), "{first}");
+    assert_eq!(first["spec"]["initContainers"][1]["name"], "plimsoll");
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    let mut named = first.clone();
+    named["metadata"]["name"] = json!("runner-abcdefg");
+    std::fs::write(file.path(), named.to_string()).unwrap();
+    assert_eq!(crate::deploy::complaints(file.path()).unwrap_or_default(), Vec::<String>::new());
+    // GitLab tries again by itself: the same job of the same pipeline, in a new pod, with the same variables
+    webhook.attempt("killed", "777", chosen, true).await;
+    let (again, _) = webhook.admit(&pod()).await;
+    assert!(memory_limit(&again) > chosen, "{again}");
+    let why = again["metadata"]["annotations"]["plimsoll/sized"].as_str().unwrap();
+    assert!(why.contains("the last attempt ran out of memory"), "{why}");
+    // and a second look at the pod that is there already changes nothing
+    let (same, response) = webhook.admit(&again).await;
+    assert!(same == again && response["patch"].is_null(), "{response}");
+}
+
+#[tokio::test]
+async fn without_a_word_from_the_operator_pods_stay_as_they_are() {
+    let webhook = start(&[]);
+    for number in 0..8 {
+        webhook.attempt(&format!("before-{number}"), "1", 900, false).await;
+    }
+    let (after, _) = webhook.admit(&pod()).await;
+    assert_eq!(after, pod());
+    let (_, metrics) = webhook.server.get("/metrics").unwrap();
+    assert!(metrics.contains("plimsoll_admissions_total{kind=\"dry_run\"} 1\n"), "{metrics}");
+}
+
+#[tokio::test]
+async fn what_is_not_a_jobs_pod_is_admitted_as_it_is() {
+    let webhook = start(&["--admit-mode", "on", "--admit-namespaces", "ci-builds"]);
+    let change = |change: fn(&mut Value)| {
+        let mut review = review(&pod());
+        change(&mut review["request"]);
+        review
+    };
+    for review in [
+        change(|request| request["namespace"] = json!("kube-system")),
+        change(|request| request["operation"] = json!("DELETE")),
+        change(|request| request["kind"] = json!({"group": "apps", "version": "v1", "kind": "Deployment"})),
+        change(|request| request["object"] = json!(null)),
+        change(|request| request["object"]["spec"]["containers"] = json!("none")),
+        change(|request| request["object"]["metadata"]["annotations"]["plimsoll/admit"] = json!("off")),
+        change(|request| {
+            let name = "x".repeat(1 << 20);
+            request["object"]["metadata"]["annotations"]["metrics/spack_job_spec_variants"] = json!(name);
+        }),
+    ] {
+        let (status, body) = webhook.post("/admit", &review.to_string()).await;
+        assert_eq!(status, 200, "{body}");
+        let answer: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(answer["response"]["allowed"], true);
+        assert!(answer["response"]["patch"].is_null(), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_review_is_refused_with_the_reason() {
+    let webhook = start(&["--admit-mode", "on"]);
+    let old = review(&pod()).to_string().replace("admission.k8s.io/v1", "admission.k8s.io/v1beta1");
+    for (path, body, status, words) in [
+        ("/admit", "", 400, "is not an AdmissionReview"),
+        ("/admit", "{\"request\":", 400, "is not an AdmissionReview"),
+        ("/admit", "[]", 400, "is not an AdmissionReview"),
+        (
+            "/admit",
+            r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#,
+            400,
+            "request: is missing",
+        ),
+        ("/admit", &old, 400, "apiVersion: is"),
+        ("/metrics", "", 404, "path: "),
+        ("/admit", &"x".repeat(9 << 20), 413, "at most"),
+    ] {
+        let (seen, answer) = webhook.post(path, body).await;
+        assert_eq!(seen, status, "{answer}");
+        assert!(answer.contains(words), "{answer}");
+    }
+}

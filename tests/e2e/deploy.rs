@@ -1,0 +1,87 @@
+//! What stands in `deploy/` is what a cluster takes: every overlay is rendered, and every object checked against the schema of
+//! Kubernetes.
+//!
+//! Needs `kubectl` (1.21 or later) and `kubernetes-validate` (from `PyPI`); skipped with a reason without them, unless
+//! `PLIMSOLL_DEPLOY_REQUIRED` is set.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// The release against whose schema objects are checked.
+const KUBERNETES: &str = "1.34";
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// Whether a program is there; if not, why the test is skipped.
+fn has(program: &str, words: &[&str]) -> bool {
+    let there = Command::new(program).args(words).output().is_ok_and(|output| output.status.success());
+    let required = std::env::var_os("PLIMSOLL_DEPLOY_REQUIRED").is_some();
+    assert!(there || !required, "{program} is missing, and PLIMSOLL_DEPLOY_REQUIRED is set");
+    if !there {
+        eprintln!("skipped: {program} is not installed");
+    }
+    there
+}
+
+/// Checks a file of objects; gives the complaints, which include kinds that are not Kubernetes' own.
+pub(crate) fn complaints(objects: &Path) -> Option<Vec<String>> {
+    if !has("kubernetes-validate", &["--version"]) {
+        return None;
+    }
+    let mut command = Command::new("kubernetes-validate");
+    let output = command.args(["--strict", "-k", KUBERNETES]).arg(objects).output().unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(text.contains("passed"), "nothing was checked: {text}");
+    Some(text.lines().filter(|line| !line.starts_with("INFO")).map(ToOwned::to_owned).collect())
+}
+
+#[test]
+fn every_overlay_renders_and_every_object_fits_the_schema() {
+    if !has("kubectl", &["kustomize", "--help"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for overlay in ["base", "webhook", "monitoring"] {
+        let place = repository().join("deploy/kubernetes").join(overlay);
+        let output = Command::new("kubectl").arg("kustomize").arg(place).output().unwrap();
+        assert!(output.status.success(), "{overlay}: {}", String::from_utf8_lossy(&output.stderr));
+        let file = dir.path().join(format!("{overlay}.yaml"));
+        fs::write(&file, &output.stdout).unwrap();
+        let Some(complaints) = complaints(&file) else { return };
+        // of cert-manager and of the Prometheus operator
+        let foreign = ["Certificate", "Issuer", "ServiceMonitor"];
+        let own: Vec<_> = complaints
+            .iter()
+            .filter(|line| !foreign.iter().any(|kind| line.contains(&format!("schema for kind {kind} "))))
+            .collect();
+        assert!(own.is_empty(), "{overlay}: {own:?}");
+    }
+}
+
+#[test]
+fn the_settings_of_the_deployment_are_settings_of_the_server() {
+    let programs = plimsoll_tests::Programs::for_tests();
+    let settings = repository().join("deploy/kubernetes/base/plimsoll.toml");
+    let output = Command::new(&programs.server)
+        .env_clear()
+        .arg("--config")
+        .arg(settings)
+        .arg("--print-config")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let known = String::from_utf8(output.stdout).unwrap();
+    let overlay = fs::read_to_string(repository().join("deploy/kubernetes/webhook/server.yaml")).unwrap();
+    let variables: Vec<&str> =
+        overlay.split("name: PLIMSOLL_").skip(1).filter_map(|rest| rest.split(',').next()).collect();
+    assert!(variables.len() >= 4, "{variables:?}");
+    for name in variables {
+        let setting = name.to_ascii_lowercase();
+        assert!(known.contains(&format!("{setting} ")), "PLIMSOLL_{name} is not a setting");
+    }
+}

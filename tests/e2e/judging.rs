@@ -1,0 +1,188 @@
+//! Judging while the server runs: rules and retry policy change at a signal, answers that were given stand, runs that only the CI
+//! system knows count, and a log of any size costs a bounded amount of memory.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, predictor_client::PredictorClient};
+use plimsoll_tests::{Programs, Sender, Server, hello};
+
+async fn ask(server: &Server, question: pb::ShouldRetryRequest) -> pb::Verdict {
+    let mut client = PredictorClient::connect(server.url()).await.unwrap();
+    client.should_retry(question).await.unwrap().into_inner().verdict.unwrap()
+}
+
+/// A failure that the CI system explains.
+fn infra(attempt: &str) -> pb::ShouldRetryRequest {
+    pb::ShouldRetryRequest {
+        attempt: attempt.into(),
+        failure_reason: "api_failure".into(),
+        ..pb::ShouldRetryRequest::default()
+    }
+}
+
+fn hang_up(server: &Server) {
+    let sent = Command::new("kill").args(["-HUP", &server.pid().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+/// Waits until the server counts so many times that it read its files again.
+fn reloaded(server: &Server, kind: &str, times: u32) {
+    let line = format!("plimsoll_rules_reloads_total{{kind=\"{kind}\"}} {times}\n");
+    let until = Instant::now() + Duration::from_mins(2);
+    while !server.get("/metrics").unwrap().1.contains(&line) {
+        assert!(Instant::now() < until, "no {line}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+const NO_RETRY: &str = "[[terms]]\ncause = \"infra\"\nretries = 0\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_retry_policy_changes_at_a_signal_and_answers_that_were_given_stand() {
+    let (dir, settings) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let policy = settings.path().join("policy.toml");
+    fs::write(&policy, "").unwrap();
+    let options = ["--retry-policy", policy.to_str().unwrap()];
+    let server = Server::start_with(Programs::for_tests(), dir.path(), &options).unwrap();
+    let first = ask(&server, infra("1")).await;
+    assert_eq!(first.action(), pb::Action::AsIs);
+    hang_up(&server);
+    reloaded(&server, "taken", 1);
+    // a wrong one is refused whole; whether the signal or the next look finds it first
+    fs::write(&policy, format!("{NO_RETRY}[[terms]]\njitter = 7.5\n")).unwrap();
+    hang_up(&server);
+    let until = Instant::now() + Duration::from_mins(2);
+    while !server.get("/metrics").unwrap().1.contains("plimsoll_rules_refused 1\n") {
+        assert!(Instant::now() < until, "a wrong policy is not refused");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(ask(&server, infra("2")).await.action(), pb::Action::AsIs, "the one in force stays");
+    fs::write(&policy, NO_RETRY).unwrap();
+    hang_up(&server);
+    while !server.get("/metrics").unwrap().1.contains("plimsoll_rules_refused 0\n") {
+        assert!(Instant::now() < until, "the right policy is not taken");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let third = ask(&server, infra("3")).await;
+    assert_eq!(third.action(), pb::Action::No, "{}", third.reason);
+    assert_eq!(ask(&server, infra("1")).await, first, "the same question");
+    server.stop().unwrap();
+    let server = Server::start_with(Programs::for_tests(), dir.path(), &options).unwrap();
+    assert_eq!(ask(&server, infra("1")).await, first, "also after a restart");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_only_the_ci_system_lists_count_against_the_budget() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let run = |id: u32| pb::RetriedJob {
+        id: id.to_string(),
+        name: "zlib".into(),
+        status: "failed".into(),
+        failure_reason: "api_failure".into(),
+        created_unix_ms: Some(1_700_000_000_000 + u64::from(id)),
+        finished_unix_ms: None,
+    };
+    let asked = |id: u32| pb::ShouldRetryRequest {
+        include_retried: vec![run(13), run(11), run(12)],
+        ..infra(&format!("gitlab.example:{id}"))
+    };
+    for (id, left, action) in [(11, 2, pb::Action::AsIs), (12, 1, pb::Action::AsIs), (13, 0, pb::Action::No)]
+    {
+        let verdict = ask(&server, asked(id)).await;
+        assert_eq!((verdict.attempts_left, verdict.action()), (left, action), "{id}: {}", verdict.reason);
+    }
+    let alone = ask(&server, infra("gitlab.example:13")).await;
+    assert_eq!(alone.attempts_left, 2, "another list is another question");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_succeeded_has_nothing_to_retry() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello("fine", "zlib")).await.unwrap();
+    let finish = pb::Finish {
+        attempt: "fine".into(),
+        last_sequence: 0,
+        wall_ms: 2000,
+        exit: Some(pb::Exit { code: Some(0), signal: None }),
+        ..pb::Finish::default()
+    };
+    stream.exchange(Sent::Finish(finish)).await.unwrap();
+    let log_tail = b"g++: fatal error: Killed signal terminated program cc1plus".to_vec();
+    let question = pb::ShouldRetryRequest { attempt: "fine".into(), log_tail, ..Default::default() };
+    let verdict = ask(&server, question).await;
+    assert_eq!((verdict.action(), verdict.next), (pb::Action::No, None));
+    assert_eq!(verdict.reason, "it succeeded, there is nothing to retry");
+}
+
+/// Runs `plimsoll-server classify FILE -o json` with at most so much memory; code, answers, complaints.
+fn classify(file: &Path, memory_kib: u64) -> (Option<i32>, Vec<serde_json::Value>, String) {
+    let script = format!("ulimit -v {memory_kib} && exec \"$0\" classify \"$1\" -o json");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).arg(&Programs::for_tests().server).arg(file);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let answers = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (output.status.code(), answers, String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn the_budget_and_the_price_of_a_retry_are_said_without_a_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("f.jsonl");
+    let killed = "{\"id\":\"k\",\"exit\":2,\"oom_kill\":1,\"mem_limit\":104857600,\"peak_rss\":99614720,\"wall_s\":60}\n";
+    fs::write(&file, format!("{killed}{{\"exit\":127}}\n{{\"failure_reason\":\"api_failure\"}}\n")).unwrap();
+    let (code, answers, complaints) = classify(&file, 4 << 20);
+    assert_eq!(code, Some(0), "{complaints}");
+    assert_eq!(answers[0]["attempts_left"], 2);
+    let next = &answers[0]["next"];
+    assert!(next["memory_limit_bytes"].as_u64().unwrap() > 104_857_600, "{next}");
+    assert!(answers[0]["cost"]["memory_gib_h"].as_f64().unwrap() > 0.0, "{}", answers[0]);
+    assert!(answers[1]["next"].is_null() && answers[1]["cost"].is_null(), "{}", answers[1]);
+    assert!(answers[2]["wait_ms"].as_u64().unwrap() > 0, "{}", answers[2]);
+    assert!(answers[2]["waiting_saves_gib_h"].as_f64().unwrap() > 0.0, "{}", answers[2]);
+}
+
+#[test]
+fn a_log_of_a_hundred_megabytes_costs_no_more_memory_than_a_small_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("f.jsonl");
+    let mut out = std::io::BufWriter::new(fs::File::create(&file).unwrap());
+    let end = "x.c:1:2: error: no";
+    // one text, one text that needs escapes, a list of lines, a line without an end
+    let logs = [
+        ("\"", "building\\n", "\""),
+        ("\"", "\\u4e2d\\ud83d\\ude00\\\\\\n", "\""),
+        ("[", "\"building \\\"x\\\"\",", "]"),
+    ];
+    for (open, piece, close) in logs {
+        write!(out, "{{\"exit\":1,\"log_tail\":{open}").unwrap();
+        let block = piece.repeat(1000);
+        for _ in 0..(25 << 20) / block.len() {
+            out.write_all(block.as_bytes()).unwrap();
+        }
+        let last = if open == "[" { format!("\"{end}\"") } else { format!("\\n{end}") };
+        writeln!(out, "{last}{close}}}").unwrap();
+    }
+    let block = vec![b'a'; 1 << 20];
+    write!(out, "{{\"exit\":1,\"log_tail\":\"").unwrap();
+    for _ in 0..25 {
+        out.write_all(&block).unwrap();
+    }
+    writeln!(out, "\\n{end}\"}}").unwrap();
+    out.flush().unwrap();
+    drop(out);
+    // far more than the program needs to start, far less than one of the logs with a copy of it
+    let (code, answers, complaints) = classify(&file, 64 << 10);
+    assert_eq!(code, Some(0), "{complaints}");
+    let causes: Vec<&str> = answers.iter().map(|answer| answer["cause"].as_str().unwrap()).collect();
+    assert_eq!(causes, ["deterministic"; 4]);
+}
