@@ -11,7 +11,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use plimsoll_proto::v1::{Action, Outlook, Verdict};
+use plimsoll_proto::v1::{Action, Cause, Outlook, Verdict};
 use plimsoll_tests::{Agent, Answer, Programs, Server};
 
 use super::judge::{Judge, fewer, verdict};
@@ -105,7 +105,8 @@ async fn tools_are_told_the_number_by_their_variables() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_larger_place_is_asked_for_where_there_is_one_and_made_up_for_by_fewer_jobs_elsewhere() {
     let dir = tempfile::tempdir().unwrap();
-    let judge = Judge::with(&[verdict(Action::Bigger), verdict(Action::Bigger)]).await;
+    let oom = Verdict { cause: Cause::Oom.into(), ..verdict(Action::Bigger) };
+    let judge = Judge::with(&[oom.clone(), oom]).await;
     let agent = agent(&judge, dir.path());
     let options = ["--retry-in-place", "1", "--key", "build_jobs=4"];
     let here = run(&agent, &options, "echo {jobs}; [ {jobs} = 2 ] || exit 3").await;

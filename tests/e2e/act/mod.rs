@@ -53,7 +53,7 @@ fn a_failure_ends_with_the_code_of_its_verdict() {
     let ran = run(&site.agent, &["--exit-code-for", "bigger=82", "--exit-code-for", "longer=84"], BROKEN);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("exit code 1 stays: no code is set for the verdict no"), "{}", ran.stderr);
-    let fleet = site.agent.clone().with("PLIMSOLL_EXIT_CODE_FOR", "no=90");
+    let fleet = site.agent.with("PLIMSOLL_EXIT_CODE_FOR", "no=90");
     assert_eq!(run(&fleet, &["--quiet"], BROKEN).code, Some(90), "from the variable of a fleet");
 }
 
