@@ -18,6 +18,7 @@ use crate::{
     clock::Clock,
     config::Config,
     domain::History,
+    files,
     grpc::{self, Calls},
     http,
     ingest::{self, Ingest, Worker},
@@ -176,6 +177,7 @@ impl Running {
             predict,
             metrics: Arc::clone(&metrics),
             calls: calls.clone(),
+            connections: files::connections(),
             tasks: streams.clone(),
             stopping: stopping.clone(),
         };

@@ -30,6 +30,7 @@ mod cli;
 mod clock;
 mod config;
 pub mod domain;
+mod files;
 pub mod gantry;
 mod grpc;
 mod http;

@@ -32,6 +32,8 @@ pub(crate) struct Metrics {
     pub(crate) refusals: Family<Kind, Counter>,
     pub(crate) open_attempts: Gauge,
     pub(crate) streams: Gauge,
+    pub(crate) connections: Gauge,
+    pub(crate) connections_refused: Counter,
     pub(crate) sealed: Family<Kind, Counter>,
     pub(crate) starts_estimated: Counter,
     pub(crate) queue: Gauge,
@@ -62,6 +64,8 @@ impl Metrics {
             refusals: Family::default(),
             open_attempts: Gauge::default(),
             streams: Gauge::default(),
+            connections: Gauge::default(),
+            connections_refused: Counter::default(),
             sealed: Family::default(),
             starts_estimated: Counter::default(),
             queue: Gauge::default(),
@@ -139,6 +143,12 @@ impl Metrics {
         r.register("ingest_samples_lost", "Samples that agents had to drop", metrics.samples_lost.clone());
         r.register("ingest_refusals", "Requests that were refused, by kind", metrics.refusals.clone());
         r.register("ingest_open_attempts", "Attempts that have not ended", metrics.open_attempts.clone());
+        r.register("grpc_connections", "Connections to the gRPC listener", metrics.connections.clone());
+        r.register(
+            "grpc_connections_refused",
+            "Connections that were closed at once: as many as may be there were there",
+            metrics.connections_refused.clone(),
+        );
         r.register("ingest_streams", "Connected streams of agents", metrics.streams.clone());
         r.register(
             "ingest_sealed_attempts",

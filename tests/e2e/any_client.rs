@@ -83,7 +83,7 @@ async fn predictions_learn_and_explain_themselves() {
         finished(&server, &format!("ok-{n}"), "zlib", 0, 0).await;
     }
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
-    let ask = pb::PredictRequest { key: Some(key("zlib")) };
+    let ask = pb::PredictRequest { key: Some(key("zlib")), ..Default::default() };
     let prediction = client.predict(ask.clone()).await.unwrap().into_inner().prediction.unwrap();
     assert_eq!(prediction.attempts, 4, "{prediction:?}");
     let limit = prediction.memory_limit_bytes.clone().unwrap();

@@ -109,11 +109,12 @@ async fn a_message_over_the_bound_ends_its_stream_and_not_the_connection() {
     let (_dir, server) = start();
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
     let key = pb::Key { package: "x".repeat(300 * 1024), ..pb::Key::default() };
-    let status = client.predict(pb::PredictRequest { key: Some(key) }).await.unwrap_err();
+    let status =
+        client.predict(pb::PredictRequest { key: Some(key), ..Default::default() }).await.unwrap_err();
     assert_eq!(status.code(), Code::OutOfRange, "{status}");
     assert!(status.message().contains("262144"), "the message names the bound: {status}");
     let key = pb::Key { package: "zlib".into(), ..pb::Key::default() };
-    client.predict(pb::PredictRequest { key: Some(key) }).await.unwrap();
+    client.predict(pb::PredictRequest { key: Some(key), ..Default::default() }).await.unwrap();
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     stream.exchange(hello("a", "zlib")).await.unwrap();
     let status = stream.exchange(hello("b", &"x".repeat(300 * 1024))).await.unwrap_err();
@@ -126,12 +127,16 @@ async fn an_unknown_key_is_an_answer_and_an_empty_one_an_error() {
     let (_dir, server) = start();
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
     let key = pb::Key { package: "never-built".into(), ..pb::Key::default() };
-    let answer = client.predict(pb::PredictRequest { key: Some(key) }).await.unwrap().into_inner();
+    let answer = client
+        .predict(pb::PredictRequest { key: Some(key), ..Default::default() })
+        .await
+        .unwrap()
+        .into_inner();
     let prediction = answer.prediction.unwrap();
     assert!(prediction.confidence < 0.05, "{prediction:?}");
     assert!(prediction.memory_limit_bytes.unwrap().value > 0);
     for key in [None, Some(pb::Key::default())] {
-        let status = client.predict(pb::PredictRequest { key }).await.unwrap_err();
+        let status = client.predict(pb::PredictRequest { key, ..Default::default() }).await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);
     }
 }
@@ -142,6 +147,7 @@ async fn a_bad_ask_in_a_batch_gets_its_own_error_and_the_rest_go_on() {
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
     let ask = |package: &str| pb::PredictRequest {
         key: Some(pb::Key { package: package.into(), ..pb::Key::default() }),
+        ..Default::default()
     };
     let asks = tokio_stream::iter([ask("a"), ask(""), ask("c")]);
     let mut answers = client.predict_batch(asks).await.unwrap().into_inner();
@@ -153,6 +159,45 @@ async fn a_bad_ask_in_a_batch_gets_its_own_error_and_the_rest_go_on() {
         });
     }
     assert_eq!(kinds, ["prediction", "key.package", "prediction"]);
+}
+
+/// Asks of one batch: as many as the largest generate jobs have specs, and more.
+const ASKS: u32 = 50_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tens_of_thousands_of_asks_are_answered_in_order_and_bad_ones_each_get_their_own_error() {
+    let (_dir, server) = start();
+    let mut client = PredictorClient::connect(server.url()).await.unwrap();
+    // each third of a hundred is bad in one of three ways; the jobs that were asked for come back, so that order shows
+    let bad = |n: u32| match n % 100 {
+        33 => "key.package",
+        66 => "key",
+        99 => "key.hints.build_jobs",
+        _ => "",
+    };
+    let ask = move |n: u32| {
+        let hints =
+            pb::Hints { build_jobs: Some(if n % 100 == 99 { 0 } else { 1 + n % 4096 }), input_bytes: None };
+        let package = if n % 100 == 33 { String::new() } else { format!("package-{}", n % 997) };
+        let key = pb::Key { package, hints: Some(hints), ..pb::Key::default() };
+        pb::PredictRequest { key: (n % 100 != 66).then_some(key), ..Default::default() }
+    };
+    let mut answers =
+        client.predict_batch(tokio_stream::iter((0..ASKS).map(ask))).await.unwrap().into_inner();
+    for n in 0..ASKS {
+        let answer = answers.message().await.unwrap().expect("an answer for each ask").result.unwrap();
+        match answer {
+            pb::predict_batch_response::Result::Prediction(prediction) => {
+                assert_eq!(
+                    (bad(n), prediction.build_jobs.unwrap().value),
+                    ("", u64::from(1 + n % 4096)),
+                    "ask {n}"
+                );
+            }
+            pb::predict_batch_response::Result::Error(error) => assert_eq!(error.field, bad(n), "ask {n}"),
+        }
+    }
+    assert!(answers.message().await.unwrap().is_none(), "one answer for each ask");
 }
 
 #[tokio::test(flavor = "multi_thread")]

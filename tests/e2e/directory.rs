@@ -99,7 +99,10 @@ async fn a_full_disk_stops_writing_and_nothing_else_and_heals_by_itself() {
     assert_eq!(status, 503, "{reason}");
     let mut predictor = PredictorClient::connect(server.url()).await.unwrap();
     let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
-    predictor.predict(pb::PredictRequest { key }).await.expect("Predict answers from memory");
+    predictor
+        .predict(pb::PredictRequest { key, ..Default::default() })
+        .await
+        .expect("Predict answers from memory");
 
     fs::remove_file(&ballast).unwrap();
     let again = async || {

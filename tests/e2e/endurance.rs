@@ -1,13 +1,17 @@
-//! Short forms of the programs `kill_run` and `power_cut`.
+//! Short forms of the programs `kill_run`, `power_cut` and `soak`.
+
+use std::time::Duration;
 
 use plimsoll_tests::{
     Programs,
-    endure::{Dice, Disk, kills, power_cuts},
+    endure::{Dice, Disk, Kills, Soak, power_cuts},
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_sample_is_there_once_however_often_the_server_is_killed() {
-    assert!(kills(Programs::for_tests(), 5, 20, 7).await.unwrap() > 0);
+    let kills = Kills { rounds: 5, agents: 20, work: 8000, seed: 7 };
+    let killed = kills.run(Programs::for_tests()).await.unwrap();
+    assert!(killed.checked >= killed.attempts && killed.attempts > 0, "{killed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -19,4 +23,12 @@ async fn what_was_acknowledged_survives_a_power_cut() {
         }
         Err(reason) => eprintln!("skipped: no disk to cut: {reason:#}"),
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_and_disk_stay_bounded_under_mixed_load() {
+    let (time, look_every) = (Duration::from_secs(24), Duration::from_millis(500));
+    let soak = Soak { time, agents: 20, pause_ms: 50, look_every, seed: 7 };
+    let soaked = soak.run(Programs::for_tests(), |line| println!("{line}")).await.unwrap();
+    println!("{soaked}");
 }

@@ -26,4 +26,5 @@ mod retention;
 mod settings;
 mod stop;
 mod store_ops;
+mod too_much;
 mod verdict;

@@ -1,14 +1,18 @@
 //! What the tests, the demo and the benchmark share: the real programs, started on free ports, and a bare client.
 
 mod agent;
+pub mod bare;
 mod client;
 pub mod endure;
+pub mod figures;
+mod files;
 mod patience;
 mod programs;
 mod server;
 
 pub use agent::{Agent, Answer};
 pub use client::{Sender, hello, sample};
+pub use files::allow_open_files;
 pub use patience::eventually;
 pub use programs::{Profile, Programs};
 pub use server::Server;

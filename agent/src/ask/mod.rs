@@ -54,7 +54,7 @@ pub const DO_NOT_RETRY: u8 = 10;
 /// # Errors
 /// The server gave no answer, or could not read the question.
 pub async fn predict(client: &Client, key: Key, format: PredictFormat) -> Result<Answer, Failure> {
-    let prediction = client.predict(PredictRequest { key: Some(key) }).await?;
+    let prediction = client.predict(PredictRequest { key: Some(key), ..Default::default() }).await?;
     Ok(answer(match format {
         PredictFormat::Text => text::render_prediction(&prediction),
         PredictFormat::Json => json::render_prediction(&prediction),
@@ -62,16 +62,35 @@ pub async fn predict(client: &Client, key: Key, format: PredictFormat) -> Result
     }))
 }
 
-/// What a prediction learnt from.
+/// A key, and the bytes of memory that the build may have at most.
+pub type Limited = (Key, Option<u64>);
+
+/// What a prediction learnt from, and what other numbers of build jobs need.
 ///
 /// # Errors
 /// The server gave no answer, or could not read the question.
-pub async fn explain(client: &Client, key: Key, format: Format) -> Result<Answer, Failure> {
-    let explained = client.explain(PredictRequest { key: Some(key) }).await?;
+pub async fn explain(client: &Client, limited: Limited, format: Format) -> Result<Answer, Failure> {
+    let explained = client.explain(question(limited)).await?;
     Ok(answer(match format {
         Format::Text => text::render_explanation(&explained),
         Format::Json => json::render_explanation(&explained),
     }))
+}
+
+/// A prediction, and what other numbers of build jobs need.
+///
+/// # Errors
+/// The server gave no answer, or could not read the question.
+pub async fn explain_jobs(client: &Client, limited: Limited, format: Format) -> Result<Answer, Failure> {
+    let explained = client.explain(question(limited)).await?;
+    Ok(answer(match format {
+        Format::Text => text::render_jobs(&explained),
+        Format::Json => json::render_jobs(&explained),
+    }))
+}
+
+fn question((key, memory_limit_bytes): Limited) -> PredictRequest {
+    PredictRequest { key: Some(key), memory_limit_bytes }
 }
 
 /// Whether a failed attempt is worth another.

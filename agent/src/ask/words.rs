@@ -1,6 +1,6 @@
 //! The words for the enumerations of the wire: lower case, without the name of the enumeration.
 
-use plimsoll_proto::v1::{Action, Cause, OomOrigin, Outcome, Rung, Source};
+use plimsoll_proto::v1::{Action, Cause, ChangeKind, CurveKnown, OomOrigin, Outcome, Rung, Source};
 
 /// Whether a verdict says that another attempt is worth it.
 pub(crate) fn is_retry(action: Action) -> bool {
@@ -27,9 +27,31 @@ pub(super) fn oom_origin(origin: OomOrigin) -> String {
     word(origin.as_str_name(), "OOM_ORIGIN_")
 }
 
+/// What attempts on a rung are attempts of.
+pub(super) fn scope(rung: Rung) -> &'static str {
+    match rung {
+        Rung::Exact => "exactly this key",
+        Rung::NoVersion => "this key in other versions",
+        Rung::NoCompiler => "this key with other compilers",
+        Rung::Package => "this package",
+        Rung::BuildSystem => "this build system",
+        Rung::Fleet | Rung::Default | Rung::Unspecified => "the fleet",
+    }
+}
+
 /// For example `no_version`.
 pub(super) fn rung(rung: Rung) -> String {
     word(rung.as_str_name(), "RUNG_")
+}
+
+/// For example `step`.
+pub(super) fn change_kind(kind: ChangeKind) -> String {
+    word(kind.as_str_name(), "CHANGE_KIND_")
+}
+
+/// For example `one_count`.
+pub(super) fn curve_known(known: CurveKnown) -> String {
+    word(known.as_str_name(), "CURVE_KNOWN_")
 }
 
 /// For example `cgroup_v2`.
@@ -52,6 +74,8 @@ mod tests {
         assert_eq!(rung(Rung::Exact), "exact");
         assert_eq!(outcome(Outcome::Lost), "lost");
         assert_eq!(source(Source::CgroupV2), "cgroup_v2");
+        assert_eq!(change_kind(ChangeKind::Step), "step");
+        assert_eq!(curve_known(CurveKnown::OneCount), "one_count");
         assert_eq!(oom_origin(OomOrigin::LimitAbove), "limit_above");
     }
 

@@ -7,7 +7,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use plimsoll_proto::{
-    limits,
+    limits, quantity,
     v1::{Exit, Filter, GetStatsRequest, GroupBy, ListAttemptsRequest, ShouldRetryRequest},
 };
 
@@ -25,12 +25,18 @@ pub(super) struct PredictArgs {
     server: ServerArgs,
     #[command(flatten)]
     key: KeyArgs,
+    /// Show what the build needs at other numbers of build jobs (-j), and which of them to take.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    explain: Option<Explained>,
+    #[command(flatten)]
+    limit: LimitArgs,
     /// How to write the answer.
     #[arg(short, long, value_enum, default_value_t = PredictFormat::Text)]
     output: PredictFormat,
 }
 
-/// Say which attempts a prediction learnt from.
+/// Say why a prediction is what it is: what decided each number, what other numbers of build jobs need, and the attempts
+/// behind all of it.
 #[derive(Debug, Args)]
 #[command(after_help = STATUSES)]
 pub(super) struct ExplainArgs {
@@ -38,6 +44,8 @@ pub(super) struct ExplainArgs {
     server: ServerArgs,
     #[command(flatten)]
     key: KeyArgs,
+    #[command(flatten)]
+    limit: LimitArgs,
     /// How to write the answer.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -156,6 +164,21 @@ struct FilterArgs {
     since: Option<Duration>,
 }
 
+/// Memory that the build jobs should fit.
+#[derive(Debug, Args)]
+struct LimitArgs {
+    /// Memory that the build may have at most: says which -j fits it [default: the largest size that the server allows].
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
+    limit_memory: Option<u64>,
+}
+
+/// What `predict` explains beside its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Explained {
+    /// What the build needs at other numbers of build jobs.
+    Jobs,
+}
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Group {
     Package,
@@ -167,14 +190,23 @@ enum Group {
 impl PredictArgs {
     pub(super) async fn ask(self, job: &Job) -> Result<Answer, Failure> {
         let key = job.key_for(&[], &self.key.keys).map_err(Failure::Question)?;
-        ask::predict(&self.server.connect().await?, key, self.output).await
+        let format = match (self.explain, self.output) {
+            (None, format) => return ask::predict(&self.server.connect().await?, key, format).await,
+            (Some(Explained::Jobs), PredictFormat::Text) => Format::Text,
+            (Some(Explained::Jobs), PredictFormat::Json) => Format::Json,
+            (Some(Explained::Jobs), PredictFormat::Env) => {
+                let text = "--explain jobs has no form for shells; take -o text or -o json";
+                return Err(Failure::Question(text.to_owned()));
+            }
+        };
+        ask::explain_jobs(&self.server.connect().await?, (key, self.limit.limit_memory), format).await
     }
 }
 
 impl ExplainArgs {
     pub(super) async fn ask(self, job: &Job) -> Result<Answer, Failure> {
         let key = job.key_for(&[], &self.key.keys).map_err(Failure::Question)?;
-        ask::explain(&self.server.connect().await?, key, self.output).await
+        ask::explain(&self.server.connect().await?, (key, self.limit.limit_memory), self.output).await
     }
 }
 

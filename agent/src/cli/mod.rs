@@ -7,6 +7,7 @@ mod act;
 mod ask;
 mod attach;
 mod delivery_args;
+mod gitlab_ci;
 mod log;
 mod output;
 mod retried;
@@ -52,6 +53,7 @@ enum Command {
     Stats(ask::StatsArgs),
     Attempts(ask::AttemptsArgs),
     Show(ask::ShowArgs),
+    GitlabCi(gitlab_ci::GitlabCiArgs),
 }
 
 /// Which server to ask.
@@ -129,6 +131,7 @@ impl Cli {
             Command::Stats(args) => args.ask().await,
             Command::Attempts(args) => args.ask().await,
             Command::Show(args) => args.ask().await,
+            Command::GitlabCi(args) => args.print(),
         };
         conclude(answer)
     }

@@ -64,7 +64,8 @@ async fn answers(delivery: &delivery::Settings, wanted: Wanted, advice: &mut Adv
         advice.verdict = Some(verdict);
     }
     if let (None, Some(key)) = (&advice.prediction, prediction) {
-        advice.prediction = Some(client.predict(PredictRequest { key: Some(key) }).await?);
+        advice.prediction =
+            Some(client.predict(PredictRequest { key: Some(key), ..Default::default() }).await?);
     }
     Ok(())
 }

@@ -101,7 +101,7 @@ async fn a_call_that_outlives_the_drain_is_an_error() {
     let endpoint = server.endpoint().initial_stream_window_size(1);
     let mut client = PredictorClient::new(endpoint.connect().await.unwrap());
     let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
-    let asks = tokio_stream::iter(std::iter::repeat(pb::PredictRequest { key }));
+    let asks = tokio_stream::iter(std::iter::repeat(pb::PredictRequest { key, ..Default::default() }));
     let _unread = client.predict_batch(asks).await.unwrap().into_inner();
     while server.metrics.predictions.get_or_create(&Kind::of("default")).get() == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -10,6 +10,7 @@ use clap::Args;
 
 use super::{note, progress::Progress};
 use crate::{
+    clock::Clock,
     config::Config,
     import,
     store::{Store, StoreSettings},
@@ -18,9 +19,22 @@ use crate::{
 /// Adds recorded history to a data directory.
 #[derive(Debug, Args)]
 pub struct Import {
-    /// CSV or JSON lines, plain or gzip; needed columns: package, `wall_ms`, `peak_bytes`.
+    /// CSV or JSON lines, plain or gzip (needed columns: package, `wall_ms`, `peak_bytes`), or the SQLite database of Gantry.
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Project of the rows that name none, as its builds name it (in GitLab: group/name).
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, value_parser = project)]
+    project: String,
+}
+
+fn project(text: &str) -> Result<String, String> {
+    if text.len() > plimsoll_proto::limits::KEY_FIELD_BYTES || text.chars().any(char::is_control) {
+        return Err(format!(
+            "must be a name of at most {} printable bytes",
+            plimsoll_proto::limits::KEY_FIELD_BYTES
+        ));
+    }
+    Ok(text.to_owned())
 }
 
 impl Import {
@@ -36,7 +50,9 @@ impl Import {
         let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
         let store = opened.context("data_dir: opening the store ended badly")?.context("data_dir")?;
         let mut progress = Progress::new();
-        let imported = import::commit(&self.file, &store, |share| progress.tell("importing", share)).await;
+        let unsaid = import::Unsaid { project: self.project, now_unix_ms: Clock.now_unix_ms() };
+        let tell = |share| progress.tell("importing", share);
+        let imported = import::commit(&self.file, &store, &unsaid, tell).await;
         progress.end();
         store.close().await.context("closing the store")?;
         let imported = imported?;

@@ -5,6 +5,7 @@
 mod attempt;
 mod fault;
 mod history;
+mod jobs_curve;
 mod key;
 mod outcome;
 mod phase;
@@ -22,6 +23,7 @@ pub use fault::Fault;
 #[cfg(test)]
 pub(crate) use history::tests::summary as test_summary;
 pub use history::{Fact, History};
+pub use jobs_curve::{CurveKnown, JobsCurve, JobsPoint};
 pub use key::{Hints, Key};
 pub use outcome::{Cause, Exit, OomOrigin, Outcome};
 pub use phase::Phase;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AttemptId, Bytes};
+use super::{AttemptId, Bytes, Millis};
 
 /// What an attempt should ask for. Values are in the unit that the field names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -114,8 +114,14 @@ pub struct UsedAttempt {
     pub rung: Rung,
     /// Share of all weight, 0 to 1.
     pub weight: f64,
-    /// Its need, adjusted to the build jobs asked for.
+    /// Its need, adjusted to the build jobs and the input asked for.
     pub need: Bytes,
+    /// Its need as it was measured.
+    pub measured: Bytes,
+    /// Its build jobs, if they are known.
+    pub build_jobs: Option<u32>,
+    /// How long it took.
+    pub wall: Millis,
     /// It proves "more than this".
     pub censored: bool,
 }

@@ -72,6 +72,15 @@ pub(crate) fn key(wire: Option<pb::Key>) -> Checked<Key> {
     Ok(key)
 }
 
+/// What a prediction is asked for: the key, and the memory that the attempt may have at most.
+pub(super) fn ask(wire: pb::PredictRequest) -> Checked<(Key, Option<Bytes>)> {
+    let limit = wire.memory_limit_bytes.map(|bytes| match bytes {
+        0 => Err(Fault::new("memory_limit_bytes", "is 0; leave it out if there is no limit")),
+        bytes => memory("memory_limit_bytes", bytes),
+    });
+    Ok((key(wire.key)?, limit.transpose()?))
+}
+
 /// A key that may be absent or without a package.
 pub(super) fn key_or_empty(wire: Option<pb::Key>) -> Checked<Key> {
     let Some(wire) = wire else { return Ok(Key::default()) };

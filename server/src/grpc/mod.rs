@@ -3,6 +3,7 @@
 mod calls;
 mod collector;
 mod convert;
+mod incoming;
 mod outbound;
 mod predictor;
 mod reply;
@@ -22,7 +23,7 @@ use predictor::PredictorService;
 use stats::StatsService;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tonic::transport::{Server, server::TcpIncoming};
+use tonic::transport::Server;
 use tonic_health::{
     ServingStatus,
     pb::health_server::HealthServer,
@@ -52,6 +53,8 @@ pub(crate) struct Parts {
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) calls: Calls,
+    /// Connections that may be there at once.
+    pub(crate) connections: usize,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
 }
@@ -76,7 +79,8 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let Parts { ingest, learned, predict, metrics, calls, tasks, stopping } = parts;
+    let Parts { ingest, learned, predict, metrics, calls, connections, tasks, stopping } = parts;
+    let (connections, taking) = incoming::incoming(listener, connections, Arc::clone(&metrics));
     let predictor = PredictorService {
         learned: learned.clone(),
         settings: predict,
@@ -86,7 +90,7 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
     };
     let stats = StatsService::new(learned, ingest.clone(), tasks.clone(), stopping.clone());
     let collector = CollectorService::new(ingest, metrics, tasks, stopping.clone());
-    Server::builder()
+    let serving = Server::builder()
         .layer(calls)
         .timeout(ANSWER_WITHIN)
         .http2_max_header_list_size(Some(HEADER_BYTES))
@@ -99,11 +103,9 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
         .add_service(CollectorServer::new(collector).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(PredictorServer::new(predictor).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(StatsServer::new(stats).max_decoding_message_size(limits::MESSAGE_BYTES))
-        // without it every small answer waits for the delayed acknowledgement of the last one, 40 ms
-        .serve_with_incoming_shutdown(
-            TcpIncoming::from(listener).with_nodelay(Some(true)),
-            stopping.cancelled_owned(),
-        )
-        .await?;
+        .serve_with_incoming_shutdown(connections, stopping.cancelled_owned());
+    // the first drops what the second hands over, and so ends it
+    let (served, ()) = tokio::join!(serving, taking);
+    served?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{convert, reply, status};
 use crate::{
-    domain::{Key, Prediction},
+    domain::{History, Key, Prediction},
     ingest::{Ingest, Refusal},
     learned::Learned,
     metrics::{Kind, Metrics},
@@ -40,8 +40,8 @@ impl PredictorService {
     }
 
     fn answer_one(&self, request: pb::PredictRequest) -> pb::PredictBatchResponse {
-        let result = match convert::key(request.key) {
-            Ok(key) => Answer::Prediction(reply::prediction(self.answer(&key))),
+        let result = match convert::ask(request) {
+            Ok((key, _limit)) => Answer::Prediction(reply::prediction(self.answer(&key))),
             Err(fault) => Answer::Error(pb::AskError { field: fault.field, description: fault.description }),
         };
         pb::PredictBatchResponse { result: Some(result) }
@@ -57,7 +57,7 @@ impl Predictor for PredictorService {
         &self,
         request: Request<pb::PredictRequest>,
     ) -> Result<Response<pb::PredictResponse>, Status> {
-        let key = convert::key(request.into_inner().key).map_err(|fault| status::of_fault(&fault))?;
+        let (key, _limit) = convert::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
         let prediction = Some(reply::prediction(self.answer(&key)));
         Ok(Response::new(pb::PredictResponse { prediction }))
     }
@@ -89,9 +89,14 @@ impl Predictor for PredictorService {
         &self,
         request: Request<pb::PredictRequest>,
     ) -> Result<Response<pb::ExplainResponse>, Status> {
-        let key = convert::key(request.into_inner().key).map_err(|fault| status::of_fault(&fault))?;
+        let (key, limit) = convert::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
         let (prediction, used) = self.learned.read(|history| predict::explain(history, &key, &self.settings));
-        let attempts = used.iter().take(limits::EXPLAIN_ATTEMPTS).map(reply::used_attempt).collect();
-        Ok(Response::new(pb::ExplainResponse { prediction: Some(reply::prediction(prediction)), attempts }))
+        let limit = limit.or(self.settings.memory_cap);
+        let curve = |history: &History| predict::jobs_curve(history, &key, &self.settings, limit);
+        Ok(Response::new(pb::ExplainResponse {
+            prediction: Some(reply::prediction(prediction)),
+            attempts: used.iter().take(limits::EXPLAIN_ATTEMPTS).map(reply::used_attempt).collect(),
+            jobs: Some(reply::jobs_curve(self.learned.read(curve))),
+        }))
     }
 }

@@ -4,10 +4,11 @@ use plimsoll_proto::v1 as pb;
 
 use crate::{
     domain::{
-        Action, Basis, Cause, EvidenceLine, Exit, Key, OomOrigin, Outcome, Outlook, Phase, Prediction,
-        Quantity, Resources, Rung, Sample, Source, Summary, UsedAttempt, Verdict,
+        Action, Basis, Cause, CurveKnown, EvidenceLine, Exit, JobsCurve, JobsPoint, Key, OomOrigin, Outcome,
+        Outlook, Phase, Prediction, Quantity, Resources, Rung, Sample, Source, Summary, UsedAttempt, Verdict,
     },
     retry::Flaky,
+    stats::{ChangeKind, Regression},
 };
 
 pub(super) fn key(key: &Key) -> pb::Key {
@@ -185,6 +186,39 @@ pub(super) fn used_attempt(used: &UsedAttempt) -> pb::UsedAttempt {
         weight: used.weight,
         need_bytes: used.need.0,
         censored: used.censored,
+        build_jobs: used.build_jobs,
+        wall_ms: used.wall.0,
+        measured_bytes: used.measured.0,
+    }
+}
+
+pub(super) fn jobs_curve(curve: JobsCurve) -> pb::JobsCurve {
+    let known = match curve.known {
+        CurveKnown::Nothing => pb::CurveKnown::Nothing,
+        CurveKnown::OneCount => pb::CurveKnown::OneCount,
+        CurveKnown::Contradictory => pb::CurveKnown::Contradictory,
+        CurveKnown::Flat => pb::CurveKnown::Flat,
+        CurveKnown::Line => pb::CurveKnown::Line,
+    };
+    let point = |point: JobsPoint| pb::JobsPoint {
+        jobs: point.jobs,
+        attempts: point.attempts,
+        stopped: point.stopped,
+        need_p50_bytes: point.need_p50.0,
+        need_p95_bytes: point.need_p95.0,
+        wall_p50_ms: point.wall_p50.0,
+        held_gib_hours: point.held_gib_hours,
+    };
+    pb::JobsCurve {
+        known: known.into(),
+        rung: rung(curve.rung).into(),
+        points: curve.points.into_iter().map(point).collect(),
+        base_bytes: curve.base.0,
+        per_job_bytes: curve.per_job.0,
+        memory_limit_bytes: curve.limit.map(|limit| limit.0),
+        most_that_fit: curve.most_that_fit,
+        cheapest: curve.cheapest,
+        reason: curve.reason,
     }
 }
 
@@ -222,6 +256,27 @@ pub(super) fn flaky(flaky: Flaky) -> pb::Flaky {
         signature_line: flaky.signature.line,
         retried: flaky.helped.tried,
         passed: flaky.helped.passed,
+    }
+}
+
+pub(super) fn regression(regression: Regression) -> pb::Regression {
+    let kind = match regression.kind {
+        ChangeKind::Step => pb::ChangeKind::Step,
+        ChangeKind::Back => pb::ChangeKind::Back,
+        ChangeKind::Drift => pb::ChangeKind::Drift,
+    };
+    pb::Regression {
+        key: regression.key.describe(),
+        kind: kind.into(),
+        attempt: regression.attempt.to_string(),
+        ended_unix_ms: regression.ended_unix_ms,
+        factor: regression.factor,
+        before_bytes: regression.before.0,
+        now_bytes: regression.now.0,
+        attempts_before: regression.attempts_before,
+        attempts_since: regression.attempts_since,
+        changed: regression.changed,
+        extra_gib_hours: regression.extra_gib_hours,
     }
 }
 

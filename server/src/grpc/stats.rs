@@ -30,6 +30,9 @@ use crate::{
 /// Flaky failures in an answer.
 const FLAKY: usize = 100;
 
+/// Needs that have moved, in an answer.
+const REGRESSIONS: usize = 100;
+
 /// Bytes of a page's attempts; what is left of an answer is for the token and the tags.
 const PAGE_BYTES: usize = limits::ANSWER_BYTES - 64 * 1024;
 
@@ -73,6 +76,7 @@ impl Stats for StatsService {
         let attempts = self.learned.newest_first();
         let report = stats::report(&attempts, &filter, group_by, request.step_ms);
         let report = report.map_err(|fault| status::of_fault(&fault))?;
+        let regressions = stats::regressions(&attempts, &filter, REGRESSIONS);
         let group = |g: stats::Group| pb::Group { name: g.name, totals: Some(totals(&g.totals)) };
         let step =
             |s: stats::Step| pb::Step { from_unix_ms: s.from_unix_ms, totals: Some(totals(&s.totals)) };
@@ -80,6 +84,7 @@ impl Stats for StatsService {
             totals: Some(totals(&report.totals)),
             groups: report.groups.into_iter().map(group).collect(),
             steps: report.steps.into_iter().map(step).collect(),
+            regressions: regressions.into_iter().map(reply::regression).collect(),
             flaky: self.ingest.flaky(FLAKY).into_iter().map(reply::flaky).collect(),
         }))
     }

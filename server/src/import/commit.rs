@@ -36,8 +36,10 @@ pub(crate) enum ImportError {
     #[error("data_dir: {0}")]
     Store(#[from] store::StoreError),
     /// A row has no stored form.
-    #[error("line {line}: {reason}")]
+    #[error("{unit} {line}: {reason}")]
     Row {
+        /// What is counted.
+        unit: &'static str,
         /// The line.
         line: u64,
         /// What is wrong.
@@ -53,25 +55,26 @@ pub(crate) enum ImportError {
     },
 }
 
+/// What the file does not say.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Unsaid {
+    /// The project of rows that name none.
+    pub(crate) project: String,
+    /// Now, milliseconds since 1970: the end of rows without a time, in the order of the file.
+    pub(crate) now_unix_ms: u64,
+}
+
 /// Adds the rows of a file to the history in `store`. `tell` hears how much of both readings is done.
-///
-/// Rows without a time count as older than all that have one, in the order of the file.
 ///
 /// # Errors
 /// The file cannot be read to its end (then nothing is written), or the store fails.
 pub(crate) async fn commit(
     path: &Path,
     store: &Store,
+    unsaid: &Unsaid,
     mut tell: impl FnMut(f64),
 ) -> Result<Imported, ImportError> {
-    let mut trial = Reader::open(path)?;
-    let mut rows: u64 = 0;
-    while trial.next()?.is_some() {
-        rows += 1;
-        if rows.is_multiple_of(1000) {
-            tell(trial.place.share() / 2.0);
-        }
-    }
+    let rows = try_all(path, |share| tell(share / 2.0))?;
     let mut there: HashSet<AttemptId> = HashSet::new();
     store::load_summaries(store, |summary: Summary| {
         there.insert(summary.attempt);
@@ -80,16 +83,26 @@ pub(crate) async fn commit(
     let mut imported = Imported::default();
     let mut reader = Reader::open(path)?;
     let (mut batch, mut waiting) = (Batch::default(), 0);
+    let mut number = 0;
     while let Some(mut record) = reader.next()? {
+        number += 1;
         if there.contains(&record.summary.attempt) {
             imported.known += 1;
             continue;
         }
         if !record.timed {
-            record.summary.started_unix_ms = record.line;
+            // a millisecond apart, the last row now: whoever sorts by the end finds the order of the file
+            let ended = unsaid.now_unix_ms.saturating_sub(u64::saturating_sub(rows, number));
+            record.summary.started_unix_ms = ended.saturating_sub(record.summary.wall.0);
         }
-        let row =
-            |error: store::RecordError| ImportError::Row { line: record.line, reason: error.to_string() };
+        if record.summary.key.project.is_empty() {
+            record.summary.key.project.clone_from(&unsaid.project);
+        }
+        let row = |error: store::RecordError| ImportError::Row {
+            unit: reader.refusals.unit,
+            line: record.line,
+            reason: error.to_string(),
+        };
         store::put_summary(&mut batch, &record.summary).map_err(row)?;
         waiting += 1;
         if batch.operations() >= COMMIT {
@@ -100,6 +113,19 @@ pub(crate) async fn commit(
     write(store, &mut batch, &mut waiting, &mut imported).await?;
     imported.refusals = reader.refusals;
     Ok(imported)
+}
+
+/// Reads a file to its end and says how many of its rows make sense.
+fn try_all(path: &Path, mut tell: impl FnMut(f64)) -> Result<u64, FileError> {
+    let mut trial = Reader::open(path)?;
+    let mut rows: u64 = 0;
+    while trial.next()?.is_some() {
+        rows += 1;
+        if rows.is_multiple_of(1000) {
+            tell(trial.place.share());
+        }
+    }
+    Ok(rows)
 }
 
 async fn write(

@@ -11,7 +11,7 @@ use crate::domain::{
 /// One recorded attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Record {
-    /// Line of the file that it stands on, from 1.
+    /// Line of the file that it stands on, from 1; the row's id in a database.
     pub(crate) line: u64,
     /// What is known of it. Without a time in the file, `started_unix_ms` is 0.
     pub(crate) summary: Summary,
@@ -22,7 +22,7 @@ pub(crate) struct Record {
 /// What a row has said so far.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
-    attempt: Option<AttemptId>,
+    pub(super) attempt: Option<AttemptId>,
     pub(super) key: Key,
     pub(super) submitted_ms: Option<u64>,
     pub(super) wall: Option<Millis>,
@@ -33,12 +33,32 @@ pub(super) struct Draft {
     pub(super) cores: Option<u32>,
     pub(super) requested: Option<Bytes>,
     pub(super) outcome: Ended,
+    /// What no column of a text names.
+    pub(super) beside: Beside,
+}
+
+/// What a database of another program knows beside the columns.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    pub(super) memory_limit: Option<Bytes>,
+    pub(super) cpu_request: Option<Cores>,
+    pub(super) cpu_limit: Option<Cores>,
+    pub(super) cpu_peak: Option<Cores>,
 }
 
 impl Draft {
     /// The record of a line, from the texts of its columns in the order of [`COLUMNS`].
     pub(super) fn read<'t>(line: u64, texts: impl Iterator<Item = &'t str>) -> Result<Record, Refusal> {
-        let mut draft = Self::default();
+        Self::default().read_beside(line, texts)
+    }
+
+    /// As [`Self::read`], with what is known already.
+    pub(super) fn read_beside<'t>(
+        self,
+        line: u64,
+        texts: impl Iterator<Item = &'t str>,
+    ) -> Result<Record, Refusal> {
+        let mut draft = self;
         let mut print = Fingerprint::default();
         for (column, text) in COLUMNS.iter().zip(texts) {
             let text = text.trim();
@@ -81,11 +101,16 @@ impl Draft {
             Ended::Stopped(cause) => (Outcome::Failed, None, Some(cause)),
         };
         let summary = Summary {
-            resources: Resources { memory_request: self.requested, ..Resources::default() },
+            resources: Resources {
+                memory_request: self.requested,
+                memory_limit: self.beside.memory_limit,
+                cpu_request: self.beside.cpu_request,
+                cpu_limit: self.beside.cpu_limit,
+            },
             started_unix_ms: self.submitted_ms.unwrap_or(0),
             wall,
             cpu: self.cpu,
-            cpu_peak: Cores(self.cpu.cores_over(wall).0),
+            cpu_peak: self.beside.cpu_peak.unwrap_or(self.cpu.cores_over(wall)),
             need_peak: peak,
             need_mean: self.mean.unwrap_or_default(),
             memory_peak: peak,

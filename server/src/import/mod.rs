@@ -1,6 +1,7 @@
 //! Recorded history from files: what others measured becomes summaries to learn from or to replay.
 //!
-//! CSV (first line names the columns) or JSON lines (one object a line), plain or gzip. The file is read as a stream: one
+//! CSV (first line names the columns) or JSON lines (one object a line), plain or gzip; or the SQLite database of Gantry
+//! (`gantry`). The file is read as a stream: one
 //! row is held at a time. A row that makes no sense is refused with its line and column and counted; the others go on. What
 //! makes the file as a whole unusable (a missing column, half a gzip) is an error.
 //!
@@ -11,7 +12,7 @@
 //! | `peak_bytes` | bytes, 64 KiB to 64 TiB | needed; of an attempt that memory stopped, what was seen of it |
 //! | `attempt` | id | else made from the row |
 //! | `project`, `stack`, `version`, `variants`, `compiler`, `compiler_version`, `arch`, `build_system`, `ref`, `owner` | text | the key |
-//! | `submitted_ms` | milliseconds since 1970 | in every row or in none: without it the order of the file is the order of time |
+//! | `submitted_ms` | milliseconds since 1970 | in every row or in none: without it the order of the file is the order of time, and an import counts the rows as ended at its own time |
 //! | `build_jobs`, `cores` | count | jobs; cores stand in for jobs that are not told |
 //! | `input_bytes` | bytes | known before the start |
 //! | `mean_bytes`, `cpu_usec` | bytes, microseconds | |
@@ -21,6 +22,8 @@
 mod columns;
 mod commit;
 mod draft;
+#[cfg(feature = "sqlite")]
+mod gantry;
 mod reader;
 mod refusals;
 mod source;
@@ -28,7 +31,7 @@ mod source;
 mod tests;
 mod whole;
 
-pub(crate) use commit::commit;
+pub(crate) use commit::{Unsaid, commit};
 pub(crate) use draft::Record;
 pub(crate) use reader::Reader;
 pub(crate) use refusals::Refusals;

@@ -11,7 +11,7 @@ use super::{
     columns::COLUMNS,
     draft::{Draft, Record},
     refusals::{Refusal, Refusals},
-    source::{self, FileError, Place},
+    source::{self, FileError, Form, Place},
     whole,
 };
 
@@ -35,22 +35,33 @@ enum Lines {
     /// The reader, and where each of our columns stands in the file.
     Csv(Box<csv::Reader<Box<dyn BufRead>>>, Vec<Option<usize>>),
     Json(Box<dyn BufRead>),
+    #[cfg(feature = "sqlite")]
+    Gantry(Box<super::gantry::Jobs>),
 }
 
 impl Reader {
     /// Opens a file and reads the names of its columns.
     pub(crate) fn open(path: &Path) -> Result<Self, FileError> {
         let text = source::open(path)?;
-        let lines = if text.json { Lines::Json(text.bytes) } else { csv_columns(path, text.bytes)? };
-        Ok(Self {
-            path: path.to_owned(),
-            lines,
-            line: 0,
-            seen: HashSet::new(),
-            timed: None,
-            refusals: Refusals::default(),
-            place: text.place,
-        })
+        let (place, mut refusals) = (text.place, Refusals::default());
+        let (lines, place) = match text.form {
+            Form::JsonLines => (Lines::Json(text.bytes), place),
+            Form::Csv => (csv_columns(path, text.bytes)?, place),
+            #[cfg(feature = "sqlite")]
+            Form::Sqlite => {
+                refusals.unit = super::gantry::UNIT;
+                let jobs = super::gantry::Jobs::open(path)?;
+                let place = jobs.place.clone();
+                (Lines::Gantry(Box::new(jobs)), place)
+            }
+            #[cfg(not(feature = "sqlite"))]
+            Form::Sqlite => {
+                let reason = "is a SQLite database, and this program is built without the feature sqlite";
+                return Err(FileError::Columns { path: path.to_owned(), reason: reason.to_owned() });
+            }
+        };
+        let path = path.to_owned();
+        Ok(Self { path, lines, line: 0, seen: HashSet::new(), timed: None, refusals, place })
     }
 
     /// The next record that makes sense; `None` at the end of the file.
@@ -59,9 +70,12 @@ impl Reader {
             let read = match &mut self.lines {
                 Lines::Csv(reader, columns) => next_csv(reader, columns, &mut self.line),
                 Lines::Json(bytes) => next_json(bytes, &mut self.line),
+                #[cfg(feature = "sqlite")]
+                Lines::Gantry(jobs) => jobs.next(&mut self.line),
             };
             let read = read.map_err(|reason| FileError::Broken {
                 path: self.path.clone(),
+                unit: self.refusals.unit,
                 line: self.line,
                 reason,
             })?;
@@ -107,8 +121,12 @@ impl std::fmt::Debug for Reader {
 
 fn csv_columns(path: &Path, bytes: Box<dyn BufRead>) -> Result<Lines, FileError> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(bytes);
-    let broken =
-        |error: csv::Error| FileError::Broken { path: path.to_owned(), line: 0, reason: say(&error) };
+    let broken = |error: csv::Error| FileError::Broken {
+        path: path.to_owned(),
+        unit: "line",
+        line: 0,
+        reason: say(&error),
+    };
     let names = reader.headers().map_err(broken)?.clone();
     let find =
         |name: &str| names.iter().position(|there| there.trim().trim_start_matches('\u{feff}') == name);
@@ -128,7 +146,8 @@ fn csv_columns(path: &Path, bytes: Box<dyn BufRead>) -> Result<Lines, FileError>
     Err(FileError::Columns { path: path.to_owned(), reason })
 }
 
-type Row = Option<Result<Record, Refusal>>;
+/// A row that was read, or why it was not taken; `None` at the end.
+pub(super) type Row = Option<Result<Record, Refusal>>;
 
 fn next_csv(
     reader: &mut csv::Reader<Box<dyn BufRead>>,

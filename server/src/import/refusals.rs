@@ -8,7 +8,7 @@ const TOLD: usize = 10;
 /// Why a row was not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// Line of the file, from 1.
+    /// Line of the file, from 1; the row's id in a database.
     pub(crate) line: u64,
     /// Column that is wrong.
     pub(crate) column: &'static str,
@@ -17,12 +17,20 @@ pub(crate) struct Refusal {
 }
 
 /// The rows that were not taken.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusals {
+    /// What is counted: lines, or the rows of a table.
+    pub(super) unit: &'static str,
     /// How many.
     pub(crate) count: u64,
     /// The first of them.
     pub(crate) first: Vec<Refusal>,
+}
+
+impl Default for Refusals {
+    fn default() -> Self {
+        Self { unit: "line", count: 0, first: Vec::new() }
+    }
 }
 
 impl Refusals {
@@ -37,7 +45,7 @@ impl Refusals {
 impl fmt::Display for Refusals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for refusal in &self.first {
-            writeln!(f, "line {}, {}: {}", refusal.line, refusal.column, refusal.reason)?;
+            writeln!(f, "{} {}, {}: {}", self.unit, refusal.line, refusal.column, refusal.reason)?;
         }
         let told = u64::try_from(self.first.len()).unwrap_or(u64::MAX);
         if self.count > told {

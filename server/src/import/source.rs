@@ -1,4 +1,4 @@
-//! The bytes of a file: plain or gzip, CSV or JSON lines, and how far they are read.
+//! The bytes of a file: plain or gzip, what they are, and how far they are read.
 
 use std::{
     fs::File,
@@ -24,11 +24,13 @@ pub(crate) enum FileError {
         source: io::Error,
     },
     /// It breaks off or is damaged.
-    #[error("{path}: unreadable behind line {line}: {reason}")]
+    #[error("{path}: unreadable behind {unit} {line}: {reason}")]
     Broken {
         /// The file.
         path: PathBuf,
-        /// Last line that could be read.
+        /// What is counted.
+        unit: &'static str,
+        /// Last line or row that could be read.
         line: u64,
         /// What is wrong.
         reason: String,
@@ -51,6 +53,18 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Of something that has `size` parts.
+    #[cfg(feature = "sqlite")]
+    pub(super) fn of(size: u64) -> Self {
+        Self { size, ..Self::default() }
+    }
+
+    /// `count` more are read.
+    #[cfg(feature = "sqlite")]
+    pub(super) fn forward(&self, count: u64) {
+        self.read.fetch_add(count, Ordering::Relaxed);
+    }
+
     /// Share of the file that is read, 0 to 1.
     pub(crate) fn share(&self) -> f64 {
         let read = crate::domain::Bytes(self.read.load(Ordering::Relaxed)).as_f64();
@@ -72,10 +86,21 @@ impl Read for Counted {
     }
 }
 
-/// A file's text, whether it holds JSON lines, and how far it is read.
+/// What every SQLite database begins with (sqlite.org/fileformat.html, 1.3).
+const SQLITE: &[u8] = b"SQLite format 3\0";
+
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Csv,
+    JsonLines,
+    Sqlite,
+}
+
+/// A file's bytes, unpacked, what they are, and how far they are read.
 pub(super) struct Text {
     pub(super) bytes: Box<dyn BufRead>,
-    pub(super) json: bool,
+    pub(super) form: Form,
     pub(super) place: Place,
 }
 
@@ -89,13 +114,24 @@ pub(super) fn open(path: &Path) -> Result<Text, FileError> {
     let gzip = packed.fill_buf().map_err(fail)?.starts_with(&[0x1f, 0x8b]);
     let mut bytes: Box<dyn BufRead> =
         if gzip { Box::new(BufReader::new(MultiGzDecoder::new(packed))) } else { Box::new(packed) };
-    let broken =
-        |error: io::Error| FileError::Broken { path: path.to_owned(), line: 0, reason: explain(&error) };
-    let first = bytes.fill_buf().map_err(broken)?.iter().find(|byte| !byte.is_ascii_whitespace()).copied();
-    if first.is_none() {
-        return Err(FileError::Columns { path: path.to_owned(), reason: "is empty".to_owned() });
-    }
-    Ok(Text { bytes, json: first == Some(b'{'), place })
+    let broken = |error: io::Error| FileError::Broken {
+        path: path.to_owned(),
+        unit: "line",
+        line: 0,
+        reason: explain(&error),
+    };
+    let head = bytes.fill_buf().map_err(broken)?;
+    let columns = |reason: &str| FileError::Columns { path: path.to_owned(), reason: reason.to_owned() };
+    let form = match head.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        None => return Err(columns("is empty")),
+        Some(_) if head.starts_with(SQLITE) && gzip => {
+            return Err(columns("is a packed SQLite database; unpack it first (gunzip)"));
+        }
+        Some(_) if head.starts_with(SQLITE) => Form::Sqlite,
+        Some(b'{') => Form::JsonLines,
+        Some(_) => Form::Csv,
+    };
+    Ok(Text { bytes, form, place })
 }
 
 /// An error of reading, in words that help.

@@ -141,9 +141,9 @@ async fn an_import_adds_each_attempt_once_and_leaves_known_ones_as_they_are() {
     let store = Store::memory();
     let (first, more) =
         (file(CSV.as_bytes()), file(format!("{CSV}3,zlib,1,3000000,success,1\n1,x,1,1,,\n").as_bytes()));
-    let imported = commit(&first.path, &store, |_| {}).await.unwrap();
+    let imported = commit(&first.path, &store, &Unsaid::default(), |_| {}).await.unwrap();
     assert_eq!((imported.added, imported.known), (2, 0));
-    let imported = commit(&more.path, &store, |_| {}).await.unwrap();
+    let imported = commit(&more.path, &store, &Unsaid::default(), |_| {}).await.unwrap();
     assert_eq!((imported.added, imported.known, imported.refusals.count), (1, 2, 1));
     let mut found = Vec::new();
     store::load_summaries(&store, |summary| found.push((summary.attempt.to_string(), summary.need_peak.0)))
@@ -159,7 +159,28 @@ async fn a_file_that_breaks_off_leaves_the_store_as_it_was() {
     let store = Store::memory();
     let whole = many_rows();
     let half = file(&whole[..whole.len() / 2]);
-    assert!(commit(&half.path, &store, |_| {}).await.is_err());
+    assert!(commit(&half.path, &store, &Unsaid::default(), |_| {}).await.is_err());
     let loaded = store::load_summaries(&store, |_| {}).await.unwrap();
     assert_eq!(loaded.records, 0);
+}
+
+#[tokio::test]
+async fn rows_without_a_time_end_at_the_time_of_the_import_in_the_order_of_the_file() {
+    let store = Store::memory();
+    // the first one took longest, so that it started first and still ended first
+    let rows = file(b"attempt,package,wall_ms,peak_bytes\nb,zlib,5000,1000000\na,zlib,1000,1000000\nx,,1,1\nc,zlib,9,1000000\n");
+    let now_unix_ms = 1_800_000_000_000;
+    let unsaid = Unsaid { now_unix_ms, project: "group/name".to_owned() };
+    let imported = commit(&rows.path, &store, &unsaid, |_| {}).await.unwrap();
+    assert_eq!((imported.added, imported.refusals.count), (3, 1));
+    let mut found = Vec::new();
+    store::load_summaries(&store, |summary| {
+        assert_eq!(summary.key.project, "group/name");
+        found.push((summary.ended_unix_ms(), summary.attempt.to_string()));
+    })
+    .await
+    .unwrap();
+    found.sort();
+    let expected = [(2, "b"), (1, "a"), (0, "c")];
+    assert_eq!(found, expected.map(|(before, id)| (now_unix_ms - before, id.to_owned())));
 }

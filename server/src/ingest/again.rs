@@ -47,6 +47,7 @@ impl Question {
             attempt,
             key: Key::default(),
             number: 0,
+            listed: Vec::new(),
             exit: None,
             log_tail: String::new(),
             failure_reason: String::new(),

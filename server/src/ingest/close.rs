@@ -1,11 +1,13 @@
 //! How an attempt ends: its loose samples become sealed blocks, and in the same commit its summary takes the place of the open
 //! attempt. Only then the history learns it.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
+
+use tokio::task::JoinSet;
 
 use super::{
     refusal::Refusal,
-    request::Change,
+    request::{Answer, Change},
     session::{Finish, Session, StreamHandle},
     settle::settled,
     stage::unwritable,
@@ -16,66 +18,146 @@ use crate::{
     domain::{Attempt, AttemptId, Summary, Totals},
     metrics::Kind,
     retry,
-    store::{self, SealError},
+    store::{self, SealError, Store},
 };
 
 /// Samples of an open attempt that are left loose before they become sealed blocks.
 const ROLL_AFTER: u64 = 900;
 
+/// Attempts that are packed at once: while one reads and packs, others wait for the disk, and their commits share a sync.
+const AT_ONCE: usize = 16;
+
+/// Silent attempts that are closed in one step.
+const STEP: usize = 256;
+
+/// Somebody ends an attempt.
+#[derive(Debug)]
+pub(super) struct Ending {
+    pub(super) finish: Finish,
+    /// Without a stream, the server itself ends it.
+    pub(super) stream: Option<StreamHandle>,
+    /// Who waits for it.
+    pub(super) answer: Option<Answer<u64>>,
+}
+
+/// An attempt as it will be when it is sealed.
+#[derive(Debug)]
+struct Closed {
+    session: Session,
+    summary: Summary,
+    /// The start is the one that the agent said.
+    believed: bool,
+    answer: Option<Answer<u64>>,
+}
+
 impl Worker {
-    /// Turns the loose samples of a long attempt into sealed blocks, so that an open attempt never holds many.
-    pub(super) async fn roll(&mut self, id: &AttemptId) {
-        let Some(session) = self.sessions.get_mut(id).filter(|session| session.loose >= ROLL_AFTER) else {
-            return;
-        };
-        let rolled = async {
-            let roll = store::roll(&self.parts.store, id).await?;
-            self.parts.store.commit(roll.batch).await?;
-            Ok::<_, SealError>(roll.more)
-        };
-        match rolled.await {
-            // what is left is rolled with the next batch
-            Ok(true) => {}
-            Ok(false) => session.loose = 0,
-            // the samples stay where they are, and the next batch tries again
-            Err(error) => {
-                tracing::warn!(attempt = %id, %error, "could not seal the first part of a long attempt");
+    /// Turns the loose samples of long attempts into sealed blocks, so that an open attempt never holds many.
+    pub(super) async fn roll_all(&mut self, changed: Vec<AttemptId>) {
+        let long = |id: &AttemptId| self.sessions.get(id).is_some_and(|session| session.loose >= ROLL_AFTER);
+        let mut waiting = changed.into_iter().filter(long).collect::<Vec<_>>().into_iter();
+        let mut rolling = JoinSet::new();
+        loop {
+            for id in waiting.by_ref().take(AT_ONCE - rolling.len()) {
+                rolling.spawn(roll(self.parts.store.clone(), id));
+            }
+            match rolling.join_next().await {
+                None => return,
+                // what is left is rolled with the next batch
+                Some(Ok((_, Ok(true)))) => {}
+                Some(Ok((id, Ok(false)))) => {
+                    if let Some(session) = self.sessions.get_mut(&id) {
+                        let sealed = std::mem::take(&mut session.loose);
+                        self.pass.add(&self.parts.retain, sealed);
+                    }
+                }
+                // the samples stay where they are, and the next batch tries again
+                Some(Ok((id, Err(error)))) => {
+                    tracing::warn!(attempt = %id, %error, "could not seal the first part of a long attempt");
+                }
+                Some(Err(error)) => tracing::error!(%error, "sealing a part of a long attempt ended badly"),
             }
         }
     }
 
-    /// Ends an attempt. Without a stream, the server itself does.
-    pub(super) async fn seal(
-        &mut self,
-        finish: Finish,
+    /// Ends attempts. Nothing is appended to any of them meanwhile: the worker does nothing else.
+    pub(super) async fn seal_all(&mut self, endings: Vec<Ending>) {
+        let (mut waiting, mut sealing, mut begun) = (endings.into_iter(), JoinSet::new(), HashSet::new());
+        loop {
+            for ending in waiting.by_ref().take(AT_ONCE - sealing.len()) {
+                // the first end of an attempt is the one that counts
+                let open = begun.insert(ending.finish.attempt.clone());
+                if let Some(closed) = self.closed(ending, open) {
+                    let store = self.parts.store.clone();
+                    sealing.spawn(async move {
+                        let sealed = store::seal(&store, &closed.session.attempt, &closed.summary).await;
+                        (closed, sealed.map(drop))
+                    });
+                }
+            }
+            match sealing.join_next().await {
+                None if waiting.len() == 0 => return,
+                None => {}
+                Some(Ok((closed, sealed))) => self.sealed_now(closed, sealed),
+                // the attempt stays open, and whoever ends it is told to come back
+                Some(Err(error)) => tracing::error!(%error, "sealing an attempt ended badly"),
+            }
+        }
+    }
+
+    /// What an end makes of an attempt that is `open`; `None` if it cannot be ended so, and whoever asked was told why.
+    fn closed(&self, ending: Ending, open: bool) -> Option<Closed> {
+        let Ending { finish, stream, answer } = ending;
+        match self.close(&finish, stream.as_ref(), open) {
+            Ok((session, summary, believed)) => Some(Closed { session, summary, believed, answer }),
+            Err(refusal) => {
+                tell(answer, &finish.attempt, Err(refusal));
+                None
+            }
+        }
+    }
+
+    fn close(
+        &self,
+        finish: &Finish,
         stream: Option<&StreamHandle>,
-    ) -> Result<u64, Refusal> {
-        let id = finish.attempt.clone();
-        let mut session = self.sessions.get(&id).cloned().ok_or_else(|| Refusal::NotOpen(id.clone()))?;
+        open: bool,
+    ) -> Result<(Session, Summary, bool), Refusal> {
+        let id = &finish.attempt;
+        let session = self.sessions.get(id).filter(|_| open).cloned();
+        let mut session = session.ok_or_else(|| Refusal::NotOpen(id.clone()))?;
         if let Some(stream) = stream {
             session.check_holder(stream)?;
         }
-        session.close(&finish)?;
+        session.close(finish)?;
         // an attempt that is closed for its silence was received when it was last heard of
-        let received = if stream.is_some() { self.parts.clock.now_unix_ms() } else { session.heard_unix_ms };
-        let Session { attempt, progress, lost, acknowledged, .. } = &session;
+        let received = if stream.is_some() { self.parts.clock.now_unix_ms() } else { session.heard.unix_ms };
+        let Session { attempt, progress, lost, .. } = &session;
         let mut summary = Summary::of(attempt, progress, &finish.totals, finish.wall, finish.exit);
         let (started, believed) = start(attempt.started_unix_ms, finish.wall, received);
-        summary = summary.with_phases(finish.phases);
+        summary = summary.with_phases(finish.phases.clone());
         summary.started_unix_ms = started;
         summary.samples_lost = *lost;
         summary.cause = retry::cause_of(&summary);
         summary.censored = retry::is_censored(&summary, summary.cause);
         // a CI system may have told the end before the agent did
-        let told = self.remembered.of(&id).and_then(|told| settled(&summary, told));
-        summary = told.unwrap_or(summary);
-        store::seal(&self.parts.store, attempt, &summary).await.map_err(unwritable)?;
-        if !believed {
-            self.note_wrong_clock(attempt, started);
+        let told = self.remembered.of(id).and_then(|told| settled(&summary, told));
+        Ok((session, told.unwrap_or(summary), believed))
+    }
+
+    /// The end is on disk, or could not be put there.
+    fn sealed_now(&mut self, closed: Closed, sealed: Result<(), SealError>) {
+        let Closed { session, summary, believed, answer } = closed;
+        let Session { attempt, acknowledged, loose, .. } = session;
+        let result = sealed.map(|()| acknowledged).map_err(unwritable);
+        if result.is_ok() {
+            if !believed {
+                self.note_wrong_clock(&attempt, summary.started_unix_ms);
+            }
+            self.learn(summary);
+            self.pass.add(&self.parts.retain, loose);
+            self.sessions.remove(&attempt.id);
         }
-        self.learn(summary);
-        self.sessions.remove(&id);
-        Ok(*acknowledged)
+        tell(answer, &attempt.id, result);
     }
 
     fn note_wrong_clock(&self, attempt: &Attempt, started_unix_ms: u64) {
@@ -98,18 +180,37 @@ impl Worker {
         drop(self.changes.send(Change::Ended(attempt)));
     }
 
-    /// Closes attempts whose agent has been silent for too long. Nobody saw their end.
-    pub(super) async fn close_abandoned(&mut self) {
-        let silence = u64::try_from(self.parts.abandon_after.as_millis()).unwrap_or(u64::MAX);
-        let before = self.parts.clock.now_unix_ms().saturating_sub(silence);
-        let silent = self.sessions.values().filter(|s| s.holder.is_none() && s.heard_unix_ms < before);
-        let finishes: Vec<Finish> = silent.map(abandoned).collect();
-        for finish in finishes {
-            let id = finish.attempt.clone();
-            if let Err(error) = self.seal(finish, None).await {
-                tracing::warn!(attempt = %id, %error, "could not close an abandoned attempt");
-            }
-        }
+    /// Closes attempts whose agent has been silent for too long, some of them; true if there may be more. Nobody saw their end.
+    pub(super) async fn close_abandoned(&mut self) -> bool {
+        let (now, patience) = (self.now().moment, self.parts.abandon_after);
+        let silent = self.sessions.values().filter(|session| session.is_silent(now, patience)).take(STEP);
+        let endings: Vec<_> =
+            silent.map(|s| Ending { finish: abandoned(s), stream: None, answer: None }).collect();
+        let (full, before) = (endings.len() == STEP, self.sessions.len());
+        self.seal_all(endings).await;
+        // a store that takes nothing is tried again later
+        full && self.sessions.len() < before
+    }
+}
+
+/// Rolls one attempt; true if there is more to roll.
+async fn roll(store: Store, id: AttemptId) -> (AttemptId, Result<bool, SealError>) {
+    let rolled = async {
+        let roll = store::roll(&store, &id).await?;
+        store.commit(roll.batch).await?;
+        Ok(roll.more)
+    };
+    let rolled = rolled.await;
+    (id, rolled)
+}
+
+/// Says how the end of an attempt went.
+fn tell(answer: Option<Answer<u64>>, attempt: &AttemptId, result: Result<u64, Refusal>) {
+    match (answer, result) {
+        // whoever asked may be gone
+        (Some(answer), result) => drop(answer.send(result)),
+        (None, Err(error)) => tracing::warn!(%attempt, %error, "could not close an abandoned attempt"),
+        (None, Ok(_)) => {}
     }
 }
 

@@ -88,7 +88,7 @@ impl Ingest {
 
     /// Seals an attempt; gives its last number.
     pub(crate) async fn finish(&self, finish: Finish, stream: &StreamHandle) -> Result<u64, Refusal> {
-        self.ask(|answer| Request::Finish { finish, stream: Some(stream.clone()), answer }).await
+        self.ask(|answer| Request::Finish { finish, stream: stream.clone(), answer }).await
     }
 
     /// Says that a stream has ended and holds nothing any more.

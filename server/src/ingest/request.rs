@@ -26,10 +26,9 @@ pub(super) enum Request {
         stream: StreamHandle,
         answer: Answer<u64>,
     },
-    /// Without a stream: the server itself closes an attempt whose agent is gone.
     Finish {
         finish: Finish,
-        stream: Option<StreamHandle>,
+        stream: StreamHandle,
         answer: Answer<u64>,
     },
     Leave {

@@ -85,17 +85,22 @@ impl Worker {
     }
 
     async fn take_up(&self, attempt: Attempt) -> Result<Session, StoreError> {
-        let series = store::read_series(&self.parts.store, &attempt.id).await?;
-        let mut session = Session::new(Arc::new(attempt), self.parts.clock.now_unix_ms());
-        session.acknowledged = series.extent.last_sequence;
-        session.lost = series.extent.lost;
-        for sample in series.runs.into_iter().flat_map(|run| run.samples) {
-            session.loose += 1;
-            if let Err(fault) = session.progress.add(&sample) {
-                // the samples were checked before they were stored: only a damaged record can bring this about
-                tracing::warn!(attempt = %session.attempt.id, %fault, "a stored sample is out of order");
+        let mut session = Session::new(Arc::new(attempt), self.now());
+        let (id, progress, mut samples) = (session.attempt.id.clone(), &mut session.progress, 0);
+        // a run at a time: an attempt that never ends has more samples than memory
+        let extent = store::each_run(&self.parts.store, &id, |run| {
+            samples += run.samples.len() as u64;
+            for sample in &run.samples {
+                if let Err(fault) = progress.add(sample) {
+                    // the samples were checked before they were stored: only a damaged record can bring this about
+                    tracing::warn!(attempt = %id, %fault, "a stored sample is out of order");
+                }
             }
-        }
+        });
+        let extent = extent.await?;
+        session.loose = samples;
+        session.acknowledged = extent.last_sequence;
+        session.lost = extent.lost;
         Ok(session)
     }
 }

@@ -1,8 +1,8 @@
 //! What happens to the samples of ended attempts as they get old: first they become fewer, then they go. Summaries stay.
 //!
 //! A pass walks over all sealed blocks in small steps between the requests, at most one step a tick, and rests for an hour
-//! when it is through. If the samples take more than their bound, the pass finds the age at which they would fit, and the
-//! next one removes what is older.
+//! when it is through, or until about an eighth of what may be kept was added. If the samples take more than their bound, the
+//! pass finds the age at which they would fit, and the next one removes what is older.
 
 use std::{
     collections::BTreeMap,
@@ -23,6 +23,8 @@ const ROW: Millis = Millis(15_000);
 /// Between two passes.
 const REST_MS: u64 = 3_600_000;
 const HOUR_MS: u64 = 3_600_000;
+/// Bytes of a sealed sample, rather too many (measured: 4 to 14, and each block has a key).
+const SAMPLE_BYTES: u64 = 16;
 
 /// How old samples may get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +53,8 @@ impl Default for Retain {
 pub(super) struct Pass {
     after: Option<Vec<u8>>,
     rest_until_unix_ms: u64,
+    /// Bytes that were sealed since the last pass ended, about.
+    added: u64,
     /// The attempt met last, and the age of its end in ms; `None` for one that has no end.
     last: Option<(AttemptId, Option<u64>)>,
     /// Bytes by the age in hours.
@@ -94,6 +98,14 @@ impl Pass {
         *self.kept.entry(age_ms.unwrap_or(0) / HOUR_MS).or_default() += bytes as u64;
     }
 
+    /// Notes samples that were sealed. So many that they may not fit end the rest.
+    pub(super) fn add(&mut self, retain: &Retain, samples: u64) {
+        self.added = self.added.saturating_add(samples.saturating_mul(SAMPLE_BYTES));
+        if retain.max_bytes.is_some_and(|most| self.added > most.0 / 8) {
+            self.rest_until_unix_ms = 0;
+        }
+    }
+
     /// Ends a pass; gives the bytes that were kept.
     fn end(&mut self, retain: &Retain, now_unix_ms: u64) -> u64 {
         let all = self.kept.values().sum();
@@ -102,6 +114,7 @@ impl Pass {
         // what is too much goes at once
         self.rest_until_unix_ms = if all > most { 0 } else { now_unix_ms.saturating_add(REST_MS) };
         self.kept.clear();
+        self.added = 0;
         self.last = None;
         all
     }
@@ -219,5 +232,16 @@ mod tests {
         pass.count(Some(0), 90);
         pass.end(&RETAIN, 7);
         assert_eq!((pass.fits_for_ms, pass.rest_until_unix_ms), (None, 7 + REST_MS));
+    }
+
+    #[test]
+    fn a_rest_ends_when_much_was_added() {
+        let mut pass = Pass { rest_until_unix_ms: 7, ..Pass::default() };
+        let bound = |max_bytes| Retain { max_bytes, ..RETAIN };
+        pass.add(&bound(None), 1000);
+        pass.add(&bound(Some(Bytes(1 << 20))), 1000);
+        assert_eq!(pass.rest_until_unix_ms, 7);
+        pass.add(&bound(Some(Bytes(1 << 18))), 1000);
+        assert_eq!(pass.rest_until_unix_ms, 0);
     }
 }

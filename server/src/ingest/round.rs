@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Room that one more request may need: a batch of the wire as fragments, or the parts of one record.
-const RESERVE_OPERATIONS: usize = 64;
+pub(super) const RESERVE_OPERATIONS: usize = 64;
 const RESERVE_BYTES: usize = 192 * 1024;
 
 /// What waits for one commit.

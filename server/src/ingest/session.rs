@@ -1,11 +1,15 @@
 //! One open attempt: which numbers are acknowledged, who holds it, and which part of a batch is new. Pure rules; the
 //! worker commits what they accept.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::refusal::Refusal;
@@ -70,13 +74,21 @@ pub(crate) struct Session {
     pub(crate) progress: Progress,
     /// The stream that may write; `None` while nobody is connected.
     pub(crate) holder: Option<StreamHandle>,
-    /// When the agent was last heard of, by the server's clock.
-    pub(crate) heard_unix_ms: u64,
+    /// When the agent was last heard of.
+    pub(crate) heard: Heard,
+}
+
+/// A moment, by two clocks: that of the wall says when an attempt ended, the other one how long its agent is silent, whatever
+/// is done to the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Heard {
+    pub(crate) unix_ms: u64,
+    pub(crate) moment: Instant,
 }
 
 impl Session {
     /// An attempt without samples.
-    pub(crate) fn new(attempt: Arc<Attempt>, now_unix_ms: u64) -> Self {
+    pub(crate) fn new(attempt: Arc<Attempt>, heard: Heard) -> Self {
         Self {
             attempt,
             acknowledged: 0,
@@ -84,7 +96,7 @@ impl Session {
             loose: 0,
             progress: Progress::default(),
             holder: None,
-            heard_unix_ms: now_unix_ms,
+            heard,
         }
     }
 
@@ -98,6 +110,11 @@ impl Session {
         }
         self.holder = Some(stream.clone());
         Ok(())
+    }
+
+    /// Nobody was heard of for longer than `patience`: the agent is gone, or connected and stuck.
+    pub(crate) fn is_silent(&self, now: Instant, patience: Duration) -> bool {
+        now.saturating_duration_since(self.heard.moment) > patience
     }
 
     /// Checks that `stream` may write.
@@ -178,6 +195,10 @@ mod tests {
         }
     }
 
+    fn heard() -> Heard {
+        Heard { unix_ms: 0, moment: Instant::now() }
+    }
+
     fn batch(first_sequence: u64, lost: u64, count: u64) -> Append {
         let sample = |n| Sample { elapsed: Millis(n * 1000), ..Sample::default() };
         let samples = (first_sequence..first_sequence + count).map(sample).collect();
@@ -192,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_repeated_number_is_not_taken_twice() {
-        let mut session = Session::new(Arc::new(attempt("s")), 0);
+        let mut session = Session::new(Arc::new(attempt("s")), heard());
         assert!(session.accept(batch(1, 0, 5)).unwrap().is_some());
         assert_eq!(session.accept(batch(1, 0, 5)).unwrap(), None);
         let new = session.accept(batch(3, 0, 5)).unwrap().unwrap();
@@ -202,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_missing_number_is_an_error_unless_declared_lost() {
-        let mut session = Session::new(Arc::new(attempt("s")), 0);
+        let mut session = Session::new(Arc::new(attempt("s")), heard());
         let gap = session.clone().accept(batch(3, 1, 1)).unwrap_err();
         assert!(matches!(gap, Refusal::Gap { expected: 1, got: 2, .. }), "{gap:?}");
         let new = session.accept(batch(3, 2, 1)).unwrap().unwrap();
@@ -213,7 +234,7 @@ mod tests {
 
     #[test]
     fn time_that_goes_back_between_batches_is_refused() {
-        let mut session = Session::new(Arc::new(attempt("s")), 0);
+        let mut session = Session::new(Arc::new(attempt("s")), heard());
         session.accept(batch(1, 0, 5)).unwrap();
         let mut back = batch(6, 0, 2);
         back.samples[1].elapsed = Millis(1);
@@ -226,7 +247,7 @@ mod tests {
 
     #[test]
     fn an_end_needs_all_numbers() {
-        let mut session = Session::new(Arc::new(attempt("s")), 0);
+        let mut session = Session::new(Arc::new(attempt("s")), heard());
         session.accept(batch(1, 0, 5)).unwrap();
         assert!(matches!(session.clone().close(&finish(6, 0, 9000)), Err(Refusal::Gap { expected: 6, .. })));
         assert!(session.clone().close(&finish(4, 0, 9000)).is_err());
@@ -236,8 +257,24 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_is_silent_by_the_time_that_passes_whatever_the_clock_on_the_wall_says() {
+        let (hour, year_ms) = (Duration::from_hours(1), 365 * 24 * 3_600_000);
+        let mut session = Session::new(Arc::new(attempt("s")), heard());
+        session.take(&attempt("s"), &StreamHandle::new()).unwrap();
+        let now = session.heard.moment;
+        for unix_ms in [0, year_ms, u64::MAX] {
+            session.heard.unix_ms = unix_ms;
+            assert!(!session.is_silent(now + hour, hour));
+            assert!(
+                session.is_silent(now + hour + hour, hour),
+                "also one that is connected and says nothing"
+            );
+        }
+    }
+
+    #[test]
     fn only_the_same_agent_takes_an_attempt_over() {
-        let mut session = Session::new(Arc::new(attempt("s")), 0);
+        let mut session = Session::new(Arc::new(attempt("s")), heard());
         let (old, new) = (StreamHandle::new(), StreamHandle::new());
         session.take(&attempt("s"), &old).unwrap();
         assert_eq!(session.take(&attempt("other"), &new), Err(Refusal::Held(AttemptId::parse("a").unwrap())));

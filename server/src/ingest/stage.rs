@@ -39,7 +39,7 @@ impl Worker {
         };
         match result {
             Ok(Some(mut session)) => {
-                session.heard_unix_ms = self.parts.clock.now_unix_ms();
+                session.heard = self.now();
                 let opened = Opened { acknowledged: session.acknowledged, sealed: false };
                 round.staged.insert(attempt.id, session);
                 round.promises.push(Promise::Opened(answer, opened));
@@ -65,7 +65,7 @@ impl Worker {
             return Err(Refusal::Full(self.parts.open_attempts));
         }
         store::put_attempt(&mut round.batch, attempt).map_err(unwritable)?;
-        Ok(Some(Session::new(Arc::new(attempt.clone()), self.parts.clock.now_unix_ms())))
+        Ok(Some(Session::new(Arc::new(attempt.clone()), self.now())))
     }
 
     async fn sealed(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
@@ -104,7 +104,7 @@ impl Worker {
                     }
                     None => drop(self.parts.metrics.samples_repeated.inc_by(repeated)),
                 }
-                session.heard_unix_ms = self.parts.clock.now_unix_ms();
+                session.heard = self.now();
                 Ok(session)
             });
         match accepted {

@@ -4,26 +4,31 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{broadcast, mpsc},
-    time::MissedTickBehavior,
+    time::{Instant, MissedTickBehavior},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Parts,
+    close::Ending,
     refusal::Refusal,
     request::{Change, Request, Running},
     retain::{self, Pass},
-    round::{Promise, Round},
-    session::Session,
+    round::{Promise, RESERVE_OPERATIONS, Round},
+    session::{Heard, Session},
     settle::Remembered,
 };
-use crate::domain::AttemptId;
+use crate::{domain::AttemptId, store::BATCH_OPERATIONS};
 
-/// Requests taken at once: what one sync can cover without making the first one wait for long.
-const GATHER: usize = 256;
+/// Requests taken at once: as many appends of one fragment as one commit holds. A disk that is slow to sync is then asked
+/// ten times a second, and not forty times, for ten thousand samples.
+const GATHER: usize = BATCH_OPERATIONS - RESERVE_OPERATIONS;
 
-/// How often silent attempts are looked for.
+/// How often silent attempts are looked for, at least; more often if silence is short.
 const SWEEP: Duration = Duration::from_mins(1);
+
+/// When the next step of such a search follows, if there are more than one step takes: requests come first.
+const SWEEP_ON: Duration = Duration::from_millis(100);
 
 /// The owner of the open attempts.
 #[derive(Debug)]
@@ -55,7 +60,8 @@ impl Worker {
 
     /// Works until `stop`, then answers what is queued, and ends.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let mut sweep = tokio::time::interval(SWEEP);
+        let mut sweep = tokio::time::interval(self.parts.abandon_after.clamp(SWEEP_ON, SWEEP));
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut retain = tokio::time::interval(retain::STEP);
         retain.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut requests = Vec::with_capacity(GATHER);
@@ -68,7 +74,11 @@ impl Worker {
                     self.parts.metrics.queue.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
                     self.work(requests.drain(..)).await;
                 }
-                _ = sweep.tick() => self.close_abandoned().await,
+                _ = sweep.tick() => {
+                    if self.close_abandoned().await {
+                        sweep.reset_after(SWEEP_ON);
+                    }
+                }
                 _ = retain.tick() => self.retain_step().await,
                 () = stop.cancelled(), if !self.queue.is_closed() => self.queue.close(),
             }
@@ -81,7 +91,9 @@ impl Worker {
         for request in requests {
             match request {
                 // needs the samples of this round on disk
-                Request::Finish { finish, stream, answer } => finishing.push((finish, stream, answer)),
+                Request::Finish { finish, stream, answer } => {
+                    finishing.push(Ending { finish, stream: Some(stream), answer: Some(answer) });
+                }
                 // needs to know which attempts are open, and is known when one of them ends
                 Request::Settle { told } => settling.push(told),
                 Request::Open { attempt, stream, answer } => {
@@ -108,17 +120,14 @@ impl Worker {
         for told in settling {
             self.settle(told).await;
         }
-        for (finish, stream, answer) in finishing {
-            let result = self.seal(finish, stream.as_ref()).await;
-            drop(answer.send(result));
-        }
+        self.seal_all(finishing).await;
         self.parts.metrics.open_attempts.set(i64::try_from(self.sessions.len()).unwrap_or(i64::MAX));
     }
 
     pub(super) async fn commit(&mut self, round: &mut Round) {
         let round = std::mem::take(round);
         if !round.batch.is_empty() {
-            let began = tokio::time::Instant::now();
+            let began = Instant::now();
             let committed = self.parts.store.commit(round.batch).await;
             self.parts.metrics.commit_seconds.observe(began.elapsed().as_secs_f64());
             if let Err(error) = committed {
@@ -133,14 +142,16 @@ impl Worker {
         let changed: Vec<AttemptId> = round.staged.keys().cloned().collect();
         self.sessions.extend(round.staged);
         round.promises.into_iter().for_each(Promise::keep);
-        for id in changed {
-            if self.changes.receiver_count() > 0
-                && let Some(session) = self.sessions.get(&id)
-            {
+        for session in changed.iter().filter_map(|id| self.sessions.get(id)) {
+            if self.changes.receiver_count() > 0 {
                 drop(self.changes.send(Change::Running(Box::new(running(session)))));
             }
-            self.roll(&id).await;
         }
+        self.roll_all(changed).await;
+    }
+
+    pub(super) fn now(&self) -> Heard {
+        Heard { unix_ms: self.parts.clock.now_unix_ms(), moment: Instant::now() }
     }
 }
 

@@ -4,8 +4,11 @@
 //! The slope is the median of the slopes between pairs of attempts (Theil-Sen: a third of them may be wild), from
 //! attempts of the same package. A slope below zero is noise.
 
-use super::{Settings, pool::Pool};
-use crate::domain::{Basis, Key, Quantity, Rung, Summary};
+use super::{
+    Settings,
+    pool::{Pool, Used},
+};
+use crate::domain::{Basis, Key, Quantity, Rung};
 
 /// Attempts that are compared in pairs, newest first: 24 give at most 276 pairs.
 const COMPARED: usize = 24;
@@ -56,50 +59,81 @@ pub(super) fn adjust(pool: &mut Pool<'_>, jobs: u64) -> f64 {
     if slope <= 0.0 {
         return 0.0;
     }
-    let asked = f64::from(u32::try_from(jobs).unwrap_or(u32::MAX));
+    let asked_jobs = u32::try_from(jobs).unwrap_or(u32::MAX);
+    let asked = f64::from(asked_jobs);
     for used in &mut pool.used {
         let had = f64::from(used.fact.jobs);
         if used.fact.jobs == 0 || (asked - had).abs() < 1.0 {
             continue;
         }
-        // a part of the need belongs to no job, so it never changes by more than the jobs do
-        let need = used.need.exp2();
-        let most = need * (asked / had);
-        let shifted = need + slope * (asked - had);
-        used.need = if asked > had { shifted.min(most) } else { shifted.max(most) }.log2();
+        used.need = shift(used.need.exp2(), slope, used.fact.jobs, asked_jobs).log2();
     }
     slope
 }
 
+/// What `need` at `had` jobs is at `asked`. A part of the need belongs to no job, so it never changes by more than the jobs do.
+pub(super) fn shift(need: f64, slope: f64, had: u32, asked: u32) -> f64 {
+    let (had, asked) = (f64::from(had.max(1)), f64::from(asked.max(1)));
+    let most = need * (asked / had);
+    let shifted = need + slope * (asked - had);
+    if asked > had { shifted.min(most) } else { shifted.max(most) }
+}
+
 fn bytes_per_job(pool: &Pool<'_>) -> f64 {
-    let package = pool.used.iter().filter(|used| used.rung >= Rung::Package && !used.fact.censored);
-    let tried: Vec<(f64, &Summary)> = package
-        .filter(|used| used.fact.jobs > 0)
-        .map(|used| (f64::from(used.fact.jobs), used.fact.summary.as_ref()))
-        .take(COMPARED)
-        .collect();
-    let Some((first, _)) = tried.first() else { return 0.0 };
-    if tried.iter().all(|(jobs, _)| (jobs - first).abs() < 1.0) {
+    let tried = tried(pool, |used| !used.fact.censored);
+    slope(&tried, |a, b| {
+        let more = f64::from(a.fact.jobs) - f64::from(b.fact.jobs);
+        let need = |used: &Used<'_>| used.fact.summary.need_peak.as_f64();
+        (need(a) - need(b)) / more
+    })
+}
+
+/// Milliseconds that the jobs share: one job takes all of them, two take half. 0 if that is not known.
+pub(super) fn shared_time(pool: &Pool<'_>) -> f64 {
+    let tried = tried(pool, |used| used.fact.rates[0].is_finite());
+    slope(&tried, |a, b| {
+        let part = |used: &Used<'_>| 1.0 / f64::from(used.fact.jobs);
+        let wall = |used: &Used<'_>| used.fact.summary.wall.as_f64();
+        (wall(a) - wall(b)) / (part(a) - part(b))
+    })
+}
+
+/// What `wall` at `had` jobs is at `asked`. Jobs share no more than all of the time, so it changes by no more than they do.
+pub(super) fn wall_shift(wall: f64, shared: f64, had: u32, asked: u32) -> f64 {
+    let (had, asked) = (f64::from(had.max(1)), f64::from(asked.max(1)));
+    let most = wall * (had / asked);
+    let shifted = wall + shared * (1.0 / asked - 1.0 / had);
+    if asked > had { shifted.max(most) } else { shifted.min(most) }
+}
+
+/// The newest attempts of the package of which the jobs are known, most similar rung first.
+fn tried<'p, 'h>(pool: &'p Pool<'h>, says: impl Fn(&Used<'h>) -> bool) -> Vec<&'p Used<'h>> {
+    let package = pool.used.iter().filter(|used| used.rung >= Rung::Package && used.fact.jobs > 0);
+    package.filter(|used| says(used)).take(COMPARED).collect()
+}
+
+/// The median of the slopes between pairs that differ in their jobs; 0 if it is below.
+fn slope(tried: &[&Used<'_>], between: impl Fn(&Used<'_>, &Used<'_>) -> f64) -> f64 {
+    let Some(first) = tried.first().map(|used| used.fact.jobs) else { return 0.0 };
+    if tried.iter().all(|used| used.fact.jobs == first) {
         return 0.0;
     }
-    // attempts that differ in nothing else say most
-    let alike = slopes(&tried, alike);
-    median(if alike.is_empty() { slopes(&tried, |_, _| true) } else { alike }).max(0.0)
-}
-
-fn slopes(tried: &[(f64, &Summary)], comparable: impl Fn(&Key, &Key) -> bool) -> Vec<f64> {
-    let mut slopes = Vec::new();
-    for (n, (jobs, a)) in tried.iter().enumerate() {
-        for (others, b) in tried.iter().skip(n + 1) {
-            if (jobs - others).abs() >= 1.0 && comparable(&a.key, &b.key) {
-                slopes.push((a.need_peak.as_f64() - b.need_peak.as_f64()) / (jobs - others));
-            }
+    let slopes = |comparable: fn(&Key, &Key) -> bool| {
+        let mut slopes = Vec::new();
+        for (n, a) in tried.iter().enumerate() {
+            let others = tried.iter().skip(n + 1).filter(|b| b.fact.jobs != a.fact.jobs);
+            let others = others.filter(|b| comparable(&a.fact.summary.key, &b.fact.summary.key));
+            slopes.extend(others.map(|b| between(a, b)));
         }
-    }
-    slopes
+        slopes
+    };
+    // attempts that differ in nothing else say most
+    let alike = slopes(alike);
+    median(if alike.is_empty() { slopes(|_, _| true) } else { alike }).max(0.0)
 }
 
-fn alike(a: &Key, b: &Key) -> bool {
+/// Whether two keys differ in nothing that tells builds of a package apart, but the hints.
+pub(super) fn alike(a: &Key, b: &Key) -> bool {
     a.version == b.version
         && a.variants == b.variants
         && a.compiler == b.compiler
@@ -107,7 +141,8 @@ fn alike(a: &Key, b: &Key) -> bool {
         && a.arch == b.arch
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle one, 0 of nothing.
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     let middle = values.len() / 2;
     if values.is_empty() {
         return 0.0;

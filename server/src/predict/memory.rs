@@ -22,7 +22,7 @@ const PAGES_FACTOR: f64 = 1.15;
 const PAGES_LEAST: Bytes = Bytes(64 << 20);
 
 /// A limit that leaves room for hot file pages above `need`.
-fn with_pages(need: Bytes) -> Bytes {
+pub(super) fn with_pages(need: Bytes) -> Bytes {
     let least = Bytes(need.0.saturating_add(PAGES_LEAST.0));
     Bytes::from_f64(need.as_f64() * PAGES_FACTOR).max(least)
 }

@@ -8,11 +8,13 @@
 //!         -> plan    the sizes of least expected cost, one after the other
 //!         -> memory, rates    the answer
 //!         -> words   why
+//! pool    -> curve   the same build at other numbers of jobs
 //! ```
 //!
 //! Pure: no I/O, no clock, the same history gives the same answer. An unknown key is an answer with low confidence, never
 //! an error. [`predict`] and [`explain`] are one computation.
 
+mod curve;
 mod inputs;
 mod jobs;
 mod memory;
@@ -27,7 +29,7 @@ mod words;
 
 use self::pool::Pool;
 pub use self::settings::Settings;
-use crate::domain::{Bytes, History, Key, Prediction, UsedAttempt};
+use crate::domain::{Bytes, History, JobsCurve, Key, Prediction, UsedAttempt};
 
 /// Attempts that [`explain`] lists at most, as the wire contract says.
 const LISTED: usize = 200;
@@ -48,12 +50,23 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
             rung: used.rung,
             weight: used.weight,
             need: Bytes::from_f64(used.need.exp2()),
+            measured: used.fact.summary.proven_need(),
+            build_jobs: Some(used.fact.jobs).filter(|jobs| *jobs > 0),
+            wall: used.fact.summary.wall,
             censored: used.fact.censored,
         })
         .collect();
     used.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     used.truncate(LISTED);
     (prediction, used)
+}
+
+/// What a build of `key` needs at different numbers of build jobs, and which of them fit `limit`.
+pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Option<Bytes>) -> JobsCurve {
+    let mut pool = Pool::gather(history, key, settings);
+    let usual = jobs::choose(&pool, key, settings);
+    inputs::adjust(&mut pool, key);
+    curve::draw(&pool, u32::try_from(usual.value).unwrap_or(u32::MAX), limit)
 }
 
 /// The memory to ask for when `failed` was too little: the next size on the way of least expected cost, at least a real step
@@ -76,7 +89,7 @@ fn work_out<'h>(history: &'h History, key: &Key, settings: &Settings) -> (Predic
     let build_jobs = jobs::choose(&pool, key, settings);
     let slope = jobs::adjust(&mut pool, build_jobs.value);
     inputs::adjust(&mut pool, key);
-    let wall = rates::wall(&pool, settings);
+    let wall = rates::wall(&pool, settings, build_jobs.value);
     let sizes = if pool.used.is_empty() {
         memory::default_sizes(settings)
     } else {

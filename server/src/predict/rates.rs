@@ -1,8 +1,8 @@
 //! CPU and wall time, from the attempts that succeeded: one that was stopped tells how long it was left alone.
 
 use super::{
-    Settings,
-    pool::Pool,
+    Settings, jobs,
+    pool::{Pool, Used},
     spread::{Cover, Spread},
 };
 use crate::domain::{Basis, Cores, Millis, Quantity, Rung};
@@ -56,11 +56,20 @@ pub(super) struct Wall {
     pub(super) most: Quantity,
 }
 
-pub(super) fn wall(pool: &Pool<'_>, settings: &Settings) -> Wall {
+/// At `build_jobs`: attempts at other numbers of jobs count as they would at these.
+pub(super) fn wall(pool: &Pool<'_>, settings: &Settings, build_jobs: u64) -> Wall {
     let (half, most) = (settings.wall_p50.as_f64(), settings.wall_p95.as_f64());
+    let asked = u32::try_from(build_jobs).unwrap_or(u32::MAX);
+    let shared = jobs::shared_time(pool);
+    let log = |used: &Used<'_>| {
+        let (log, had) = (f64::from(used.fact.rates[0]), used.fact.jobs);
+        // builds of other packages share another time
+        let moved = shared > 0.0 && had > 0 && had != asked && used.rung >= Rung::Package;
+        if moved { jobs::wall_shift(log.exp2(), shared, had, asked).log2() } else { log }
+    };
     let spread = Spread::blend(
         pool,
-        |used| f64::from(used.fact.rates[0]),
+        log,
         // the mean of half as long and half as long as most are
         [half, f64::midpoint(half, most)],
     );

@@ -102,6 +102,22 @@ fn more_build_jobs_than_seen_need_more_memory() {
     assert_eq!((at(4).build_jobs.value, &*at(4).build_jobs.basis.bound), (4, "asked for"));
 }
 
+#[test]
+fn the_time_is_that_of_the_build_jobs_asked_for() {
+    // a minute, and ten that the jobs share
+    let at = |n: usize, jobs: u32| Summary {
+        wall: Millis(60_000 + 600_000 / u64::from(jobs)),
+        ..built(n, "1", 300, jobs)
+    };
+    let history = history((0..16).map(|n| at(n, if n % 2 == 0 { 2 } else { 4 })));
+    for (jobs, wall_ms) in [(1, 660_000), (2, 360_000), (4, 210_000), (8, 135_000)] {
+        let mut key = key("zlib", "1");
+        key.hints.build_jobs = Some(jobs);
+        let half = ask(&history, &key).wall_p50.value;
+        assert!((wall_ms..wall_ms * 11 / 10).contains(&half), "-j{jobs} takes {wall_ms} ms, not {half}");
+    }
+}
+
 /// An hour of one package, `large` GiB every `every`th time and else 2.
 fn two_modes(every: usize, large: u64) -> History {
     history((0..60).map(|n| {

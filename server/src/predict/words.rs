@@ -47,7 +47,9 @@ pub(super) fn reason(
         write!(text, "; limit covers {covered:.0} % of what is expected, plus {pages:.0} % for file pages");
     let stopped = pool.used.iter().filter(|used| used.fact.censored).count();
     if stopped > 0 {
-        let _written = write!(text, "; {stopped} stopped by memory count as more than they had");
+        let counts =
+            if stopped == 1 { "attempt counts as more than it" } else { "attempts count as more than they" };
+        let _written = write!(text, "; {stopped} stopped {counts} had");
     }
     if !sizes.limit.basis.bound.is_empty() {
         let _written = write!(text, "; held by the {}", sizes.limit.basis.bound);

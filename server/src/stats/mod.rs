@@ -1,10 +1,14 @@
-//! Totals over finished attempts: by group and over time. Pure: it gets summaries and gives sums.
+//! Totals over finished attempts, by group and over time, and the builds whose need has moved. Pure: it gets summaries and gives sums.
 
+mod level;
+mod regressions;
 mod totals;
 
 use std::{collections::HashMap, sync::Arc};
 
+pub(crate) use level::Kind as ChangeKind;
 use plimsoll_proto::limits;
+pub(crate) use regressions::{Regression, regressions};
 pub(crate) use totals::StatsTotals;
 
 use crate::domain::{Fault, Outcome, Summary};

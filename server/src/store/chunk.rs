@@ -1,9 +1,10 @@
-//! A chunk: up to 900 samples of one attempt and the gaps between them, in one value of the store.
+//! A chunk: neighbouring samples of one attempt and the gaps between them, in one value of the store.
 //!
-//! Fragments are packed fast, because they live until they are rolled into a block; blocks stay for ever, so they take the
-//! smallest of three codecs. Bytes are in `FORMAT.md`. Decoding allocates for 900 samples at most and never panics.
+//! Fragments are packed fast, because they live until they are rolled into a block; blocks stay for ever, so they are made as small
+//! as it goes. Bytes are in `FORMAT.md`. Decoding allocates for 4,096 samples at most and never panics.
 
 use super::{
+    block::{MAX_BLOCK_SAMPLES, put_block, read_block},
     bytes::{self, Damage, Reader, put_varint},
     columns::{COLUMNS, MAX_SAMPLES, OPTIONAL_COLUMNS, Packing, put_columns, read_columns},
     kv::MAX_VALUE,
@@ -13,9 +14,7 @@ use crate::domain::Sample;
 const VARINT: u8 = 1;
 const ZSTD: u8 = 2;
 const PCO: u8 = 3;
-
-/// Worth its time for data that stays: 4.6 of 4.7 bytes that level 19 reaches.
-const ZSTD_LEVEL: i32 = 3;
+const LANES: u8 = 4;
 
 /// Longest body of codec 1: 900 samples in runs of one (two varints each), a bit map for each optional column, and all
 /// columns with long varints.
@@ -27,10 +26,19 @@ const MAX_BODY: usize = 32
 /// How much work to put into a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effort {
-    /// Codec 1 alone.
+    /// Codec 1, of up to 900 samples.
     Fast,
-    /// The smallest of all codecs.
+    /// Codec 4, of up to 4,096 samples.
     Smallest,
+}
+
+impl Effort {
+    fn most_samples(self) -> usize {
+        match self {
+            Self::Fast => MAX_SAMPLES,
+            Self::Smallest => MAX_BLOCK_SAMPLES,
+        }
+    }
 }
 
 /// Numbers without a sample, then samples with the numbers that follow.
@@ -65,14 +73,14 @@ pub(super) struct Encoded {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Cuts neighbouring runs into chunks of at most 900 samples and [`MAX_VALUE`] bytes, of about equal size.
+/// Cuts neighbouring runs into chunks of about equal size, each of which fits into a value.
 pub(super) fn encode_all(runs: Vec<Run>, effort: Effort) -> Result<Vec<Encoded>, Damage> {
     let mut done = Vec::new();
     let mut waiting = vec![runs];
     while let Some(runs) = waiting.pop() {
         let Some(start) = runs.first().map(Run::start) else { continue };
         let count: usize = runs.iter().map(|run| run.samples.len()).sum();
-        let mut pieces = count.div_ceil(MAX_SAMPLES);
+        let mut pieces = count.div_ceil(effort.most_samples());
         if pieces <= 1 {
             let bytes = encode(&runs, effort)?;
             if bytes.len() <= MAX_VALUE {
@@ -114,51 +122,51 @@ fn split(runs: Vec<Run>, size: usize) -> Vec<Vec<Run>> {
 
 fn encode(runs: &[Run], effort: Effort) -> Result<Vec<u8>, Damage> {
     let samples: Vec<Sample> = runs.iter().flat_map(|run| &run.samples).copied().collect();
-    let with = |codec, packing| -> Result<Vec<u8>, Damage> {
-        let mut out = vec![codec];
-        put_varint(&mut out, runs.len() as u64);
-        for run in runs {
-            put_varint(&mut out, run.lost);
-            put_varint(&mut out, run.samples.len() as u64);
-        }
-        put_columns(&mut out, &samples, packing)?;
-        Ok(out)
-    };
-    let mut best = with(VARINT, Packing::Varint)?;
-    if effort == Effort::Smallest {
-        let packed = zstd::bulk::compress(best.get(1..).unwrap_or_default(), ZSTD_LEVEL);
-        let mut zstd = packed.map_err(|error| Damage::new(format!("zstd cannot pack it: {error}")))?;
-        zstd.insert(0, ZSTD);
-        for other in [zstd, with(PCO, Packing::Pco)?] {
-            best = if other.len() < best.len() { other } else { best };
-        }
+    let mut out = vec![if effort == Effort::Fast { VARINT } else { LANES }];
+    put_varint(&mut out, runs.len() as u64);
+    for run in runs {
+        put_varint(&mut out, run.lost);
+        put_varint(&mut out, run.samples.len() as u64);
     }
-    Ok(bytes::seal(best))
+    match effort {
+        Effort::Fast => put_columns(&mut out, &samples, Packing::Varint)?,
+        Effort::Smallest => put_block(&mut out, &samples)?,
+    }
+    Ok(bytes::seal(out))
 }
 
 /// The runs of a chunk that lies under a key with this `start`.
 pub(super) fn decode(start: u64, value: &[u8]) -> Result<Vec<Run>, Damage> {
     let (codec, body) = bytes::open(value)?;
     match codec {
-        VARINT => decode_body(start, body, Packing::Varint),
-        PCO => decode_body(start, body, Packing::Pco),
+        VARINT => decode_body(start, body, Form::Columns(Packing::Varint)),
+        PCO => decode_body(start, body, Form::Columns(Packing::Pco)),
+        LANES => decode_body(start, body, Form::Lanes),
         ZSTD => {
             let body = zstd::bulk::decompress(body, MAX_BODY)
                 .map_err(|error| Damage::new(format!("zstd cannot unpack it: {error}")))?;
-            decode_body(start, &body, Packing::Varint)
+            decode_body(start, &body, Form::Columns(Packing::Varint))
         }
         _ => Err(Damage::new(format!("codec {codec} is not known; written by a newer version?"))),
     }
 }
 
-fn decode_body(start: u64, body: &[u8], packing: Packing) -> Result<Vec<Run>, Damage> {
+/// How samples stand behind the runs.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Columns(Packing),
+    Lanes,
+}
+
+fn decode_body(start: u64, body: &[u8], form: Form) -> Result<Vec<Run>, Damage> {
     let mut reader = Reader(body);
-    let headers = reader.count("runs", MAX_SAMPLES + 1)?;
+    let most = if matches!(form, Form::Lanes) { MAX_BLOCK_SAMPLES } else { MAX_SAMPLES };
+    let headers = reader.count("runs", most + 1)?;
     let mut runs = Vec::with_capacity(headers);
     let (mut number, mut total) = (start, 0);
     for _ in 0..headers {
         let lost = reader.varint()?;
-        let count = reader.count("samples", MAX_SAMPLES - total)?;
+        let count = reader.count("samples", most - total)?;
         total += count;
         let first = number.checked_add(lost);
         let end = first.and_then(|first| first.checked_add(count as u64));
@@ -168,8 +176,12 @@ fn decode_body(start: u64, body: &[u8], packing: Packing) -> Result<Vec<Run>, Da
         runs.push((Run { first_sequence: first, lost, samples: Vec::new() }, count));
         number = end;
     }
-    let mut samples = read_columns(&mut reader, total, packing)?.into_iter();
+    let samples = match form {
+        Form::Columns(packing) => read_columns(&mut reader, total, packing)?,
+        Form::Lanes => read_block(&mut reader, total)?,
+    };
     reader.end()?;
+    let mut samples = samples.into_iter();
     Ok(runs
         .into_iter()
         .map(|(run, count)| Run { samples: samples.by_ref().take(count).collect(), ..run })
@@ -271,7 +283,7 @@ mod tests {
         }
 
         #[test]
-        fn each_codec_is_lossless_by_itself(samples in samples(60)) {
+        fn each_older_codec_is_lossless_by_itself(samples in samples(60)) {
             for packing in [Packing::Varint, Packing::Pco] {
                 let mut out = Vec::new();
                 put_columns(&mut out, &samples, packing).unwrap();
@@ -283,28 +295,63 @@ mod tests {
 
         #[test]
         fn hostile_bytes_are_damage_and_no_panic(
-            codec in 0..5_u8, body in vec(any::<u8>(), 0..300), start in any::<u64>(),
+            codec in 0..6_u8, body in vec(any::<u8>(), 0..300), start in any::<u64>(),
         ) {
             let value = bytes::seal([&[codec], body.as_slice()].concat());
             let decoded: usize = decode(start, &value).unwrap_or_default().iter().map(|run| run.samples.len()).sum();
-            prop_assert!(decoded <= MAX_SAMPLES);
+            prop_assert!(decoded <= MAX_BLOCK_SAMPLES);
             prop_assert!(decode(start, &body).is_err(), "without a checksum nothing is believed");
         }
 
         #[test]
         fn a_forged_block_is_damage_and_no_panic(
-            samples in samples(100), at in any::<prop::sample::Index>(), with in any::<u8>(), codec in 1..4_u8,
+            samples in samples(100), at in any::<prop::sample::Index>(), with in any::<u8>(), codec in 1..5_u8,
         ) {
-            let packing = if codec == PCO { Packing::Pco } else { Packing::Varint };
             let mut body = vec![1, 0];
             put_varint(&mut body, samples.len() as u64);
-            put_columns(&mut body, &samples, packing).unwrap();
+            match codec {
+                LANES => put_block(&mut body, &samples).unwrap(),
+                PCO => put_columns(&mut body, &samples, Packing::Pco).unwrap(),
+                _ => put_columns(&mut body, &samples, Packing::Varint).unwrap(),
+            }
             let spot = at.index(body.len());
             body[spot] = with;
             let body = if codec == ZSTD { zstd::bulk::compress(&body, 3).unwrap() } else { body };
             let value = bytes::seal([&[codec], body.as_slice()].concat());
             let decoded = decode(1, &value).unwrap_or_default();
-            prop_assert!(decoded.iter().map(|run| run.samples.len()).sum::<usize>() <= MAX_SAMPLES);
+            prop_assert!(decoded.iter().map(|run| run.samples.len()).sum::<usize>() <= MAX_BLOCK_SAMPLES);
+        }
+    }
+
+    #[test]
+    fn each_flipped_bit_is_found() {
+        let samples: Vec<Sample> =
+            (0..40).map(|n| Sample { need: Bytes(n * n << 12), ..Sample::default() }).collect();
+        let run = Run { first_sequence: 3, lost: 2, samples };
+        for effort in [Effort::Fast, Effort::Smallest] {
+            let chunk = encode_all(vec![run.clone()], effort).unwrap().remove(0);
+            for bit in 0..chunk.bytes.len() * 8 {
+                let mut value = chunk.bytes.clone();
+                value[bit / 8] ^= 1 << (bit % 8);
+                assert!(decode(chunk.start, &value).is_err(), "bit {bit} of {effort:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn counts_that_no_chunk_can_have_are_refused_before_anything_is_made_of_them() {
+        for codec in [VARINT, PCO, LANES] {
+            for count in [901, 4097, 1 << 60] {
+                for head in [vec![], vec![1, 0]] {
+                    let mut body = head;
+                    put_varint(&mut body, if codec == LANES { count.max(4098) } else { count.max(902) });
+                    let value = bytes::seal([&[codec], body.as_slice(), &[0; 64]].concat());
+                    assert!(
+                        decode(1, &value).unwrap_err().0.contains("are possible"),
+                        "codec {codec}, {count}"
+                    );
+                }
+            }
         }
     }
 
@@ -319,14 +366,14 @@ mod tests {
     fn a_long_even_series_fills_its_blocks() {
         let sample =
             |n: u64| Sample { elapsed: Millis(n * 1000), need: Bytes(n % 7 * 4096), ..Sample::default() };
-        let run = Run { first_sequence: 1, lost: 0, samples: (0..2000).map(sample).collect() };
+        let run = Run { first_sequence: 1, lost: 0, samples: (0..10_000).map(sample).collect() };
         let encoded = encode_all(vec![run.clone()], Effort::Smallest).unwrap();
-        assert_eq!(encoded.len(), 3, "900 samples each at most");
+        assert_eq!(encoded.len(), 3, "4,096 samples each at most");
         assert_eq!(total(&encoded), [run]);
     }
 
     #[test]
-    fn a_column_that_nobody_has_costs_nothing_and_one_of_zeros_two_bytes() {
+    fn a_column_costs_nothing_if_nobody_has_it_or_the_others_tell_it() {
         let size = |sample: &dyn Fn(u64) -> Sample, effort| {
             let run = Run { first_sequence: 1, lost: 0, samples: (1..=900).map(sample).collect() };
             encode_all(vec![run], effort).unwrap().iter().map(|chunk| chunk.bytes.len()).sum::<usize>()
@@ -347,10 +394,19 @@ mod tests {
         // codec, runs, presence; two varints of the clock and a byte for each step; memory, cpu; need; crc
         let without = 1 + (1 + 1 + 2) + 1 + (2 + 2 + 899) + (2 + 2) + (3 + 2) + 2 * 899 + 4;
         assert!(size(&plain, Effort::Fast) <= without, "{} bytes", size(&plain, Effort::Fast));
-        for effort in [Effort::Fast, Effort::Smallest] {
+        for (effort, each) in [(Effort::Fast, 2), (Effort::Smallest, 0)] {
             let (before, after) = (size(&plain, effort), size(&zeros, effort));
-            assert!(after <= before + 5 * 2 + 2, "{after} after {before} bytes, {effort:?}");
+            assert!(after <= before + 5 * each + 2, "{after} after {before} bytes, {effort:?}");
         }
+        let rising = |n: u64| Bytes((n * n % 97 + n / 3) * 4096);
+        let same =
+            |n: u64| Sample { memory: rising(n), need: rising(n), need_max: Some(rising(n)), ..zeros(n) };
+        let marked = |n: u64| Sample { memory_peak: (1..=n).map(rising).max(), ..same(n) };
+        let alone = |n: u64| Sample { need: rising(n), memory: rising(n), need_max: None, ..zeros(n) };
+        let [alone, same, marked] =
+            [size(&alone, Effort::Smallest), size(&same, Effort::Smallest), size(&marked, Effort::Smallest)];
+        assert!(same <= alone + 1, "a highest need that is the need: {same} after {alone}");
+        assert!(marked <= same + 1, "a high-water mark of the memory: {marked} after {same}");
     }
 
     #[test]

@@ -1,8 +1,11 @@
-//! Samples as columns: differences in a common unit, as varints or through pco. Lossless for every `u64`.
+//! Samples as columns, codecs 1 to 3: differences in a common unit, as varints or through pco. Lossless for every `u64`.
+//!
+//! Fragments are written so, and blocks were in formats 1 and 2. Only tests still write pco, to see that it is read.
 
-use std::num::NonZeroU64;
-
-use super::bytes::{Damage, Reader, put_varint, unzigzag, zigzag};
+use super::{
+    bytes::{Damage, Reader, put_varint, unzigzag, zigzag},
+    lane::unit_of,
+};
 use crate::domain::{Bytes, CpuMicros, Micros, Millis, Sample};
 
 /// Most samples of one chunk; bounds what a damaged chunk can make us allocate.
@@ -74,8 +77,8 @@ fn page_of(bytes: Bytes) -> u64 {
     bytes.0 & !0xfff
 }
 
-/// Appends presence and columns of at most [`MAX_SAMPLES`] samples.
-pub(super) fn put_columns(out: &mut Vec<u8>, samples: &[Sample], packing: Packing) -> Result<(), Damage> {
+/// Appends which optional columns the samples have.
+pub(super) fn put_presence(out: &mut Vec<u8>, samples: &[Sample]) {
     let mut presence = 0;
     let mut maps = Vec::new();
     for (index, column) in OPTIONAL.iter().enumerate() {
@@ -92,6 +95,11 @@ pub(super) fn put_columns(out: &mut Vec<u8>, samples: &[Sample], packing: Packin
     }
     put_varint(out, presence);
     out.extend(maps);
+}
+
+/// Appends presence and columns of at most [`MAX_SAMPLES`] samples.
+pub(super) fn put_columns(out: &mut Vec<u8>, samples: &[Sample], packing: Packing) -> Result<(), Damage> {
+    put_presence(out, samples);
     for column in &REQUIRED {
         let values: Vec<u64> = samples.iter().map(column.get).collect();
         put_column(out, &values, column.second_order, packing)?;
@@ -108,20 +116,22 @@ fn bits_of(eight: &[Sample], column: &Optional) -> u8 {
     bits.fold(0, |map, (bit, _)| map | 1 << bit)
 }
 
+/// Which of `count` samples have a value in each optional column.
+pub(super) fn read_presence(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Vec<bool>>, Damage> {
+    let presence = reader.varint()?;
+    if presence >> (2 * OPTIONAL.len()) != 0 {
+        return Err(Damage::new("unknown columns; written by a newer version?"));
+    }
+    (0..OPTIONAL.len()).map(|index| read_holders(reader, count, presence >> (2 * index) & 3)).collect()
+}
+
 /// Reads what [`put_columns`] wrote for `count` samples.
 pub(super) fn read_columns(
     reader: &mut Reader<'_>,
     count: usize,
     packing: Packing,
 ) -> Result<Vec<Sample>, Damage> {
-    let presence = reader.varint()?;
-    if presence >> (2 * OPTIONAL.len()) != 0 {
-        return Err(Damage::new("unknown columns; written by a newer version?"));
-    }
-    let mut holders = Vec::with_capacity(OPTIONAL.len());
-    for index in 0..OPTIONAL.len() {
-        holders.push(read_holders(reader, count, presence >> (2 * index) & 3)?);
-    }
+    let holders = read_presence(reader, count)?;
     let mut samples = vec![Sample::default(); count];
     for column in &REQUIRED {
         let values = read_column(reader, count, column.second_order, packing)?;
@@ -186,20 +196,6 @@ fn put_column(out: &mut Vec<u8>, values: &[u64], second: bool, packing: Packing)
         }
     }
     Ok(())
-}
-
-/// The greatest common divisor of the steps; 1 if there is none that is a positive `i64`.
-fn unit_of(steps: &[i64]) -> i64 {
-    let unit = steps.iter().fold(0, |unit, step| gcd(unit, step.unsigned_abs()));
-    i64::try_from(unit).unwrap_or(1).max(1)
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    let (mut a, mut b) = (a, b);
-    while let Some(divisor) = NonZeroU64::new(b) {
-        (a, b) = (b, a % divisor);
-    }
-    a
 }
 
 fn read_column(

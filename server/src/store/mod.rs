@@ -11,6 +11,7 @@
 #![doc = ""]
 #![doc = include_str!("FORMAT.md")]
 
+mod block;
 mod bytes;
 mod check;
 mod chunk;
@@ -21,8 +22,10 @@ mod engine;
 mod envelope;
 mod errors;
 mod fault;
+mod grid;
 mod keys;
 mod kv;
+mod lane;
 mod marker;
 mod memory;
 mod offline;

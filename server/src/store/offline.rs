@@ -15,7 +15,8 @@ use super::{
     sled_store::{open_compared, prove_durable},
 };
 
-/// Entries of one batch of a copy. Large ones save disk: 1.4 times the payload instead of 2.4 for single ones.
+/// Entries of one batch of a copy. Without [`Engine::lay_out`], large ones save disk: 1.6 times the payload instead of 2.4 for single
+/// ones; still larger ones lose it again.
 const COPY_ENTRIES: usize = 512;
 
 /// An existing store, locked for as long as this lives.
@@ -53,7 +54,21 @@ impl Offline {
     /// # Errors
     /// The engine cannot read, or what `take` says.
     pub fn each<E: From<StoreError>>(&self, mut take: impl FnMut(Entry) -> Result<(), E>) -> Result<u64, E> {
-        let (mut count, mut after) = (0, None);
+        let mut count = 0;
+        self.each_page(|page| {
+            page.into_iter().try_for_each(|entry| {
+                count += 1;
+                take(entry)
+            })
+        })?;
+        Ok(count)
+    }
+
+    fn each_page<E: From<StoreError>>(
+        &self,
+        mut take: impl FnMut(Vec<Entry>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut after = None;
         loop {
             let page = self.engine.scan(&[], after.as_deref(), Limit::PAGE);
             let page = page.map_err(|error| {
@@ -62,12 +77,9 @@ impl Offline {
                 StoreError::Unavailable(format!("the files are damaged behind {place}: {error}"))
             })?;
             after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
-            for entry in page.entries {
-                count += 1;
-                take(entry)?;
-            }
+            take(page.entries)?;
             if after.is_none() {
-                return Ok(count);
+                return Ok(());
             }
         }
     }
@@ -80,6 +92,12 @@ impl Offline {
         let path = self.directory.begin_copy()?;
         let failed = |reason: String| OpenError::Engine { dir: path.clone(), reason };
         let mut filler = Filler::begin(&path, cache_bytes, self.identity)?;
+        // first all keys, then their values: see `Engine::lay_out`
+        let laid_out = self.each_page(|page| {
+            let keys: Vec<Vec<u8>> = page.into_iter().map(|entry| entry.key).collect();
+            filler.engine.lay_out(&keys).map_err(|error| StoreError::Unavailable(error.0))
+        });
+        laid_out.map_err(|error: StoreError| failed(error.to_string()))?;
         let mut done = 0;
         let copied = self.each(|entry| {
             done += (entry.key.len() + entry.value.value.len()) as u64;

@@ -4,7 +4,7 @@
 
 use super::{
     Store,
-    chunk::Effort,
+    chunk::{Effort, Run},
     envelope::RecordError,
     errors::{CommitError, StoreError},
     keys::{self, Kind},
@@ -16,6 +16,9 @@ use crate::domain::{Attempt, AttemptId, Summary};
 
 /// How much one step rolls. With the blocks it becomes and the record of the end, it fits into one commit.
 const STEP: Limit = Limit { items: 700, bytes: BATCH_BYTES / 2 };
+
+/// CPU microseconds in the millisecond that a block keeps.
+const MICROS_A_MILLI: u64 = 1000;
 
 /// A batch that turns fragments into blocks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,11 +63,19 @@ fn pack(id: &AttemptId, page: Page) -> Result<Roll, RecordError> {
     let mut cursor = Cursor::new(start);
     let mut runs = Vec::new();
     for entry in page.entries {
-        cursor.read(&entry).into_iter().for_each(|run| series::push_run(&mut runs, run));
+        cursor.read(&entry).into_iter().for_each(|run| series::push_run(&mut runs, settled(run)));
         roll.batch.delete(entry.key);
     }
     series::put_chunks(&mut roll.batch, Kind::Block, id, runs, Effort::Smallest)?;
     Ok(roll)
+}
+
+/// A run as it is kept for ever: CPU time in whole milliseconds, rounded down, so that it still never goes back.
+///
+/// The microseconds are noise of the reading and would take a fourth of the bytes of a block. The summary has the exact total.
+fn settled(mut run: Run) -> Run {
+    run.samples.iter_mut().for_each(|sample| sample.cpu.0 -= sample.cpu.0 % MICROS_A_MILLI);
+    run
 }
 
 /// Ends an attempt: the last blocks, the summary and the end of the open attempt in one commit.

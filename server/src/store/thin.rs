@@ -10,7 +10,10 @@ use super::{
 use crate::domain::{AttemptId, Bytes, Millis, Sample};
 
 /// Blocks of one page: 256 KiB at most, so that a step is short.
-const PAGE: Limit = Limit { items: 64, bytes: 256 << 10 };
+const STEP: Limit = Limit { items: 64, bytes: 256 << 10 };
+
+/// Memory is counted in pages of this many bytes, or of a multiple.
+const PAGE: u64 = 4096;
 
 /// Sealed blocks that lie side by side.
 #[derive(Debug, Default)]
@@ -23,7 +26,7 @@ pub struct Blocks {
 
 /// The sealed blocks behind the key `after`, in the order of the attempts' ids.
 pub async fn blocks_after(store: &Store, after: Option<&[u8]>) -> Result<Blocks, StoreError> {
-    let page = store.scan(&Kind::Block.prefix(), after, PAGE).await?;
+    let page = store.scan(&Kind::Block.prefix(), after, STEP).await?;
     let next = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
     let owned = |entry: Entry| keys::id_of(&entry.key).map(|id| (id, entry));
     Ok(Blocks { blocks: page.entries.into_iter().filter_map(owned).collect(), next })
@@ -31,7 +34,7 @@ pub async fn blocks_after(store: &Store, after: Option<&[u8]>) -> Result<Blocks,
 
 /// The block with one row for each `width` of time; `None` if that does not make it smaller, or it cannot be read.
 ///
-/// A row has the means of its samples, their highest need, and the counters of the last one. Numbers that have no row any
+/// A row has the means of its samples in whole pages, their highest need, and the counters of the last one. Numbers that have no row any
 /// more count as lost.
 pub fn thinned(block: &Entry, width: Millis) -> Option<Vec<u8>> {
     let start = keys::start_of(&block.key)?;
@@ -62,8 +65,8 @@ fn row_of(samples: &[Sample]) -> Option<Sample> {
     }
     let mean = |get: fn(&Sample) -> Bytes| {
         let sum: u128 = samples.iter().map(|sample| u128::from(get(sample).0)).sum();
-        // a mean is not above the largest of its numbers, so it fits
-        Bytes(u64::try_from(sum / samples.len() as u128).unwrap_or(u64::MAX))
+        // a mean is not above the largest of its numbers, so it fits; its part of a page says nothing and packs badly
+        Bytes(u64::try_from(sum / samples.len() as u128).unwrap_or(u64::MAX) / PAGE * PAGE)
     };
     let highest = samples.iter().map(|sample| sample.need.max(sample.need_max.unwrap_or_default())).max();
     Some(Sample { memory: mean(|s| s.memory), need: mean(|s| s.need), need_max: highest, ..last })
@@ -95,7 +98,8 @@ mod tests {
     #[test]
     fn a_thinned_block_keeps_the_peaks_and_the_last_counters_of_each_row() {
         let mixed = |n: u64| (n ^ n >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let need = |n: u64| Bytes((mixed(mixed(n.wrapping_mul(0x9e37_79b9_7f4a_7c15))) >> 50) << 12);
+        let need =
+            |n: u64| Bytes(((mixed(mixed(n.wrapping_mul(0x9e37_79b9_7f4a_7c15))) >> 50) << 12) + n % 5);
         let sample =
             |n| Sample { elapsed: Millis(n * 1000), need: need(n), oom_kill: Some(n), ..Sample::default() };
         let samples: Vec<Sample> = (0..600).map(sample).collect();
@@ -105,7 +109,9 @@ mod tests {
         let [run] = &chunk::decode(1, &after.value.value).unwrap()[..] else { panic!("one run") };
         assert_eq!((run.first_sequence, run.lost, run.samples.len()), (3, 2, 40));
         for (row, part) in run.samples.iter().zip(samples.chunks(15)) {
-            assert_eq!(row.need_max, part.iter().map(|s| s.need).max());
+            assert_eq!(row.need_max, part.iter().map(|s| s.need).max(), "exact");
+            let mean = part.iter().map(|s| s.need.0).sum::<u64>() / 15;
+            assert_eq!(row.need.0, mean / 4096 * 4096);
             assert_eq!((row.elapsed, row.oom_kill), (part[14].elapsed, part[14].oom_kill));
         }
         assert_eq!(thinned(&after, Millis(15_000)), None, "once is enough");

@@ -1,6 +1,6 @@
 //! Cuts the power of a server's disk at random moments and checks that nothing acknowledged is missing.
 //!
-//! `cargo run --locked --bin power_cut -- 50`. Needs root and loop devices; without them it says so and ends well.
+//! `cargo run --release --locked --bin power_cut -- 50`. Needs root and loop devices; without them it says so and ends well.
 
 #![expect(clippy::print_stdout, reason = "the result goes to stdout")]
 
@@ -27,7 +27,7 @@ async fn main() -> anyhow::Result<()> {
             return Ok(());
         }
     };
-    let programs = Programs::build(Profile::Dev)?;
+    let programs = Programs::build(Profile::Release)?;
     println!("seed {seed}");
     let checked = power_cuts(&programs, dir.path(), disk, (rounds, AGENTS), &mut Dice::new(seed)).await?;
     println!("{rounds} cuts, every store opened, {checked} samples checked, nothing acknowledged is missing");

@@ -1,19 +1,26 @@
 //! Agents that stream attempt after attempt, come back after a break, and remember what was acknowledged.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use anyhow::ensure;
 use plimsoll_proto::v1::{
     self as pb, agent_message::Message as Sent, server_message::Message as Answer, stats_client::StatsClient,
 };
 use tokio::{sync::watch, task::JoinSet};
-use tonic::{Code, Status};
+use tonic::{Code, Status, transport::Channel};
 
 use crate::{Sender, hello, sample};
 
-/// Samples of an attempt.
-pub(super) const SAMPLES: u64 = 120;
-const BATCH: u64 = 4;
+/// Samples of an attempt: enough for a sealed block of its first part while it still runs.
+pub(super) const SAMPLES: u64 = 1200;
+const BATCH: u64 = 20;
 /// Batches that an agent sends again after a break, although they were acknowledged.
 const REPEATED: u64 = 3;
 
@@ -23,21 +30,33 @@ pub(super) type Ledger = BTreeMap<String, Option<u64>>;
 /// Where the server is at present; `None` while it is dead.
 pub(super) type Place = watch::Receiver<Option<String>>;
 
-/// Starts agents that stream until `stop`; each returns its ledger.
-pub(super) fn start(
-    count: u64,
-    round: u64,
-    place: &Place,
-    stop: &watch::Receiver<bool>,
-) -> JoinSet<anyhow::Result<Ledger>> {
+/// What agents share.
+#[derive(Debug, Clone)]
+pub(super) struct World {
+    pub(super) place: Place,
+    pub(super) stop: watch::Receiver<bool>,
+    /// Samples that were acknowledged so far, those that were sent again included.
+    pub(super) acknowledged: Arc<AtomicU64>,
+}
+
+impl World {
+    /// A world in which nothing was acknowledged yet.
+    pub(super) fn new(place: Place, stop: watch::Receiver<bool>) -> Self {
+        Self { place, stop, acknowledged: Arc::default() }
+    }
+}
+
+/// Starts agents that stream until told to stop; each returns its ledger.
+pub(super) fn start(count: u64, round: u64, world: &World) -> JoinSet<anyhow::Result<Ledger>> {
     let mut agents = JoinSet::new();
     for agent in 0..count {
-        agents.spawn(stream(format!("{round}-{agent}"), place.clone(), stop.clone()));
+        agents.spawn(stream(format!("{round}-{agent}"), world.clone()));
     }
     agents
 }
 
-async fn stream(name: String, mut place: Place, mut stop: watch::Receiver<bool>) -> anyhow::Result<Ledger> {
+async fn stream(name: String, world: World) -> anyhow::Result<Ledger> {
+    let World { mut place, mut stop, acknowledged: total } = world;
     let mut ledger = Ledger::new();
     for n in 0.. {
         let attempt = format!("{name}-{n}");
@@ -52,7 +71,7 @@ async fn stream(name: String, mut place: Place, mut stop: watch::Receiver<bool>)
             };
             let Some(url) = url else { continue };
             // not cut off by `stop`: what a dead server said before its end is still to be heard
-            match deliver(&url, &attempt, &mut acknowledged).await {
+            match deliver(&url, &attempt, &mut acknowledged, &total).await {
                 Ok(()) => break,
                 Err(status) => {
                     let broken =
@@ -70,7 +89,7 @@ async fn stream(name: String, mut place: Place, mut stop: watch::Receiver<bool>)
 }
 
 /// Sends what the server does not have, and some of what it has, and ends the attempt.
-async fn deliver(url: &str, attempt: &str, acknowledged: &mut u64) -> Result<(), Status> {
+async fn deliver(url: &str, attempt: &str, acknowledged: &mut u64, total: &AtomicU64) -> Result<(), Status> {
     let mut stream = Sender::connect(url).await?;
     // a stream that has ended says why when it is read
     let _ended = stream.send(hello(attempt, "zlib")).await;
@@ -90,6 +109,7 @@ async fn deliver(url: &str, attempt: &str, acknowledged: &mut u64) -> Result<(),
     while first <= SAMPLES {
         let said = stream.exchange(batch(attempt, first)).await?;
         *acknowledged = said.max(*acknowledged);
+        total.fetch_add(BATCH, Relaxed);
         first += BATCH;
     }
     stream.exchange(end(attempt)).await.map(drop)
@@ -114,46 +134,59 @@ fn end(attempt: &str) -> Sent {
 pub(super) async fn complete(url: &str, ledger: &Ledger) -> anyhow::Result<()> {
     for (attempt, acknowledged) in ledger {
         if let Some(mut acknowledged) = *acknowledged {
-            deliver(url, attempt, &mut acknowledged).await?;
+            deliver(url, attempt, &mut acknowledged, &AtomicU64::default()).await?;
         }
     }
     Ok(())
 }
 
 /// Checks that the server holds what the ledger says, each sample once; gives the number of samples checked.
+///
+/// An attempt that has ended must have the summary of one that nothing disturbed.
 pub(super) async fn check(url: &str, ledger: &Ledger) -> anyhow::Result<u64> {
     let mut client = StatsClient::connect(url.to_owned()).await?;
+    deliver(url, UNDISTURBED, &mut 0, &AtomicU64::default()).await?;
+    let undisturbed = shown(&mut client, UNDISTURBED).await?.summary.map(comparable);
+    let last = sample(SAMPLES);
+    let whole = undisturbed.as_ref().is_some_and(|found| {
+        found.samples == SAMPLES
+            && found.samples_lost == 0
+            && found.wall_ms == SAMPLES * 1000
+            && found.need_peak_bytes == last.need_bytes
+            && found.cpu_usec == last.cpu_usec
+            && found.outcome() == pb::Outcome::Succeeded
+    });
+    ensure!(whole, "the summary does not follow from what was sent: {undisturbed:?}");
     let mut samples = 0;
     for (attempt, acknowledged) in ledger {
         if *acknowledged == Some(0) {
             continue;
         }
-        let with_series = true;
-        let request = pb::GetAttemptRequest { attempt: attempt.clone(), with_series, max_samples: 1000 };
-        let got = client.get_attempt(request).await?.into_inner();
+        let got = shown(&mut client, attempt).await?;
         let count = got.series.len() as u64;
         let expected: Vec<_> = (1..=count).map(sample).collect();
         ensure!(got.series == expected, "{attempt}: the series is not what was sent");
         let least = acknowledged.unwrap_or(SAMPLES);
         ensure!(count >= least, "{attempt}: {least} was acknowledged, {count} is there");
         if acknowledged.is_none() {
-            check_summary(attempt, got.summary)?;
+            let found = got.summary.map(comparable);
+            ensure!(found == undisturbed, "{attempt}: not as undisturbed: {found:?}");
         }
         samples += count;
     }
     Ok(samples)
 }
 
-/// The summary of an undisturbed run follows from what was sent.
-fn check_summary(attempt: &str, summary: Option<pb::Summary>) -> anyhow::Result<()> {
-    let found = summary.unwrap_or_default();
-    let last = sample(SAMPLES);
-    let same = found.samples == SAMPLES
-        && found.samples_lost == 0
-        && found.wall_ms == SAMPLES * 1000
-        && found.need_peak_bytes == last.need_bytes
-        && found.cpu_usec == last.cpu_usec
-        && found.outcome() == pb::Outcome::Succeeded;
-    ensure!(same, "{attempt}: the summary is not that of an undisturbed run: {found:?}");
-    Ok(())
+/// The attempt that all others are compared with.
+const UNDISTURBED: &str = "undisturbed";
+
+async fn shown(client: &mut StatsClient<Channel>, attempt: &str) -> Result<pb::GetAttemptResponse, Status> {
+    let max_samples = u32::try_from(SAMPLES + 1).unwrap_or(u32::MAX);
+    let request = pb::GetAttemptRequest { attempt: attempt.to_owned(), with_series: true, max_samples };
+    Ok(client.get_attempt(request).await?.into_inner())
+}
+
+/// A summary without what differs between two runs of the same: its name, and when it was.
+fn comparable(summary: pb::Summary) -> pb::Summary {
+    pb::Summary { attempt: String::new(), started_unix_ms: 0, ..summary }
 }

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 use super::{
     Dice,
-    agents::{self, Ledger},
+    agents::{self, Ledger, World},
 };
 use crate::{Programs, Server};
 
@@ -120,7 +120,7 @@ async fn run_until_cut(
     let (place, places) = watch::channel(None);
     let (stop, stops) = watch::channel(false);
     let server = Server::start(programs, &disk.data())?;
-    let mut agents = agents::start(count, round, &places, &stops);
+    let mut agents = agents::start(count, round, &World::new(places, stops));
     place.send_replace(Some(server.url()));
     tokio::time::sleep(life).await;
     halt(server.pid())?;

@@ -4,6 +4,7 @@
 //! Enumerations are lower-case words without their prefix (`exact`, `oom`, `bigger`). A field that is not known is `null`.
 
 mod attempt;
+mod jobs;
 mod predictor;
 mod stats;
 
@@ -18,6 +19,10 @@ pub(crate) fn render_prediction(prediction: &Prediction) -> String {
 
 pub(super) fn render_explanation(explained: &ExplainResponse) -> String {
     render(&predictor::ExplanationJson::from(explained))
+}
+
+pub(super) fn render_jobs(explained: &ExplainResponse) -> String {
+    render(&predictor::ExplanationJson::without_attempts(explained))
 }
 
 pub(crate) fn render_verdict(verdict: &Verdict) -> String {

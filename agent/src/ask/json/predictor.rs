@@ -5,6 +5,7 @@ use plimsoll_proto::v1::{
 };
 use serde::Serialize;
 
+use super::jobs::JobsCurveJson;
 use crate::ask::words;
 
 /// What an attempt should ask for.
@@ -56,8 +57,18 @@ struct BasisJson {
 #[derive(Debug, Serialize)]
 pub(super) struct ExplanationJson {
     prediction: Option<PredictionJson>,
-    /// Heaviest first.
-    attempts: Vec<UsedAttemptJson>,
+    /// The same build at other numbers of build jobs; `null` from a server that does not tell.
+    jobs: Option<JobsCurveJson>,
+    /// Heaviest first; left out where only the jobs are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempts: Option<Vec<UsedAttemptJson>>,
+}
+
+impl ExplanationJson {
+    /// Only the prediction and the jobs.
+    pub(super) fn without_attempts(explained: &ExplainResponse) -> Self {
+        Self { attempts: None, ..Self::from(explained) }
+    }
 }
 
 /// One attempt that a prediction learnt from.
@@ -70,6 +81,12 @@ struct UsedAttemptJson {
     need_bytes: u64,
     /// It proves "more than this".
     censored: bool,
+    /// Its build jobs; `null` if they are not known.
+    build_jobs: Option<u32>,
+    /// How long it took.
+    wall_ms: u64,
+    /// Its need as it was measured, before it was adjusted to the build jobs and the input asked for.
+    measured_bytes: u64,
 }
 
 /// What to do after a failed attempt.
@@ -172,10 +189,14 @@ impl From<&ExplainResponse> for ExplanationJson {
             weight: used.weight,
             need_bytes: used.need_bytes,
             censored: used.censored,
+            build_jobs: used.build_jobs,
+            wall_ms: used.wall_ms,
+            measured_bytes: used.measured_bytes,
         };
         Self {
             prediction: explained.prediction.as_ref().map(PredictionJson::from),
-            attempts: explained.attempts.iter().map(used).collect(),
+            jobs: explained.jobs.as_ref().map(JobsCurveJson::from),
+            attempts: Some(explained.attempts.iter().map(used).collect()),
         }
     }
 }

@@ -1,7 +1,9 @@
 //! JSON of statistics.
 
-use plimsoll_proto::v1::{GetStatsResponse, StatsTotals};
+use plimsoll_proto::v1::{GetStatsResponse, Regression, StatsTotals};
 use serde::Serialize;
+
+use crate::ask::words;
 
 /// Totals, by group and over time.
 #[derive(Debug, Serialize)]
@@ -10,6 +12,46 @@ pub(super) struct StatsJson {
     /// Largest waste first.
     groups: Vec<GroupJson>,
     steps: Vec<StepJson>,
+    /// Builds whose need has moved, the most expensive first.
+    regressions: Vec<RegressionJson>,
+}
+
+/// A build whose need has moved.
+#[derive(Debug, Serialize)]
+struct RegressionJson {
+    key: String,
+    /// `step`, `back` or `drift`.
+    kind: String,
+    /// The first attempt on the new level; of a drift the oldest that was looked at.
+    attempt: String,
+    ended_unix_ms: u64,
+    factor: f64,
+    before_bytes: u64,
+    now_bytes: u64,
+    attempts_before: u32,
+    attempts_since: u32,
+    /// What changed in the key; empty if nothing did.
+    changed: String,
+    /// Below 0 if it needs less.
+    extra_gib_hours: f64,
+}
+
+impl From<&Regression> for RegressionJson {
+    fn from(regression: &Regression) -> Self {
+        Self {
+            key: regression.key.clone(),
+            kind: words::change_kind(regression.kind()),
+            attempt: regression.attempt.clone(),
+            ended_unix_ms: regression.ended_unix_ms,
+            factor: regression.factor,
+            before_bytes: regression.before_bytes,
+            now_bytes: regression.now_bytes,
+            attempts_before: regression.attempts_before,
+            attempts_since: regression.attempts_since,
+            changed: regression.changed.clone(),
+            extra_gib_hours: regression.extra_gib_hours,
+        }
+    }
 }
 
 /// The attempts of one group.
@@ -63,6 +105,7 @@ impl From<&GetStatsResponse> for StatsJson {
             steps: steps
                 .map(|step| StepJson { from_unix_ms: step.from_unix_ms, totals: totals(&step.totals) })
                 .collect(),
+            regressions: stats.regressions.iter().map(RegressionJson::from).collect(),
         }
     }
 }
@@ -100,5 +143,19 @@ mod tests {
     fn statistics_without_totals_are_zeros() {
         let said: Value = serde_json::from_str(&render_stats(&GetStatsResponse::default())).unwrap();
         assert_eq!((&said["totals"]["attempts"], &said["groups"]), (&json!(0), &json!([])));
+        assert_eq!(said["regressions"], json!([]));
+    }
+
+    #[test]
+    fn a_regression_has_the_names_of_the_wire() {
+        let kind = plimsoll_proto::v1::ChangeKind::Step.into();
+        let regression = Regression { attempt: "a".to_owned(), factor: 2.5, kind, ..Regression::default() };
+        let stats = GetStatsResponse { regressions: vec![regression], ..GetStatsResponse::default() };
+        let said: Value = serde_json::from_str(&render_stats(&stats)).unwrap();
+        let first = &said["regressions"][0];
+        assert_eq!(
+            (&first["attempt"], &first["factor"], &first["kind"]),
+            (&json!("a"), &json!(2.5), &json!("step"))
+        );
     }
 }

@@ -2,31 +2,37 @@
 
 use std::fmt::Write as _;
 
-use plimsoll_proto::v1::{Basis, ExplainResponse, Prediction, Quantity, Rung, Verdict};
+use plimsoll_proto::v1::{Basis, Prediction, Quantity, Rung, Verdict};
 
 use super::clean;
 use crate::ask::{numbers, outlook, words};
 
-/// Attempts that an explanation shows.
-const SHOWN: usize = 20;
-
-/// A line for each number, with its reason.
+/// A line for each number, with what decided it.
 pub(in crate::ask) fn render_prediction(prediction: &Prediction) -> String {
     let mut text = String::new();
-    let mut line = |name: &str, quantity: &Option<Quantity>, say: fn(u64) -> String| {
+    let mut line = |name: &str, quantity: &Option<Quantity>, say: fn(u64) -> String, term: Term| {
         if let Some(quantity) = quantity {
-            let reason = quantity.basis.as_ref().map(basis).unwrap_or_default();
+            let reason = quantity.basis.as_ref().map(|basis| decided(basis, term)).unwrap_or_default();
             let row = format!("{name:<15}{:<12} {reason}", say(quantity.value));
             let _written = writeln!(text, "{}", row.trim_end());
         }
     };
-    line("memory request", &prediction.memory_request_bytes, numbers::bytes);
-    line("memory limit", &prediction.memory_limit_bytes, numbers::bytes);
-    line("cpu request", &prediction.cpu_request_millicores, numbers::millicores);
-    line("cpu limit", &prediction.cpu_limit_millicores, numbers::millicores);
-    line("build jobs", &prediction.build_jobs, |jobs| jobs.to_string());
-    line("time, half", &prediction.wall_p50_ms, numbers::millis);
-    line("time, 95 %", &prediction.wall_p95_ms, numbers::millis);
+    line("memory request", &prediction.memory_request_bytes, numbers::bytes, |share| {
+        format!("costs least: enough for {share} of the builds")
+    });
+    line("memory limit", &prediction.memory_limit_bytes, numbers::bytes, |share| {
+        format!("enough for {share} of the builds")
+    });
+    line("cpu request", &prediction.cpu_request_millicores, numbers::millicores, |share| {
+        format!("{share} of the builds use less on average")
+    });
+    line("cpu limit", &prediction.cpu_limit_millicores, numbers::millicores, |share| {
+        format!("{share} of the builds never use more")
+    });
+    line("build jobs", &prediction.build_jobs, |jobs| jobs.to_string(), |_| String::new());
+    let done = |share: String| format!("{share} of the builds are done by then");
+    line("time, half", &prediction.wall_p50_ms, numbers::millis, done);
+    line("time, 95 %", &prediction.wall_p95_ms, numbers::millis, done);
     let confidence = numbers::percent(prediction.confidence);
     let _written = writeln!(text, "{:<15}{confidence}, from {}", "confidence", attempts(prediction.attempts));
     if !prediction.reason.is_empty() {
@@ -35,31 +41,8 @@ pub(in crate::ask) fn render_prediction(prediction: &Prediction) -> String {
     text
 }
 
-/// A prediction and the attempts behind it.
-pub(in crate::ask) fn render_explanation(explained: &ExplainResponse) -> String {
-    let mut text = explained.prediction.as_ref().map(render_prediction).unwrap_or_default();
-    if explained.attempts.is_empty() {
-        text.push_str("no attempt was used\n");
-        return text;
-    }
-    let _written = writeln!(text, "\nweight  need          same as        attempt");
-    for used in explained.attempts.iter().take(SHOWN) {
-        let more = if used.censored { ">" } else { "" };
-        let need = format!("{more}{}", numbers::bytes(used.need_bytes));
-        let weight = numbers::percent(used.weight);
-        let _written = writeln!(
-            text,
-            "{weight:>6}  {need:<13} {:<14} {}",
-            words::rung(used.rung()),
-            clean(&used.attempt)
-        );
-    }
-    let rest = explained.attempts.len().saturating_sub(SHOWN);
-    if rest > 0 {
-        let _written = writeln!(text, "and {rest} more, lighter ones");
-    }
-    text
-}
+/// What it means that a number covers a share of the builds.
+type Term = fn(String) -> String;
 
 /// The answer in the first line, then why (`+` for it, `-` against it), then what a retry would mean, then with what size.
 pub(in crate::ask) fn render_verdict(verdict: &Verdict) -> String {
@@ -86,41 +69,36 @@ pub(in crate::ask) fn render_verdict(verdict: &Verdict) -> String {
     text
 }
 
-fn basis(basis: &Basis) -> String {
-    let mut parts = vec![match basis.rung() {
-        Rung::Default | Rung::Unspecified => "the default".to_owned(),
-        rung => format!("{} of {}", attempts(basis.attempts), scope(rung)),
-    }];
+/// What decided a number, and whose attempts it rests on.
+fn decided(basis: &Basis, term: Term) -> String {
+    let mut parts = Vec::new();
     if basis.quantile > 0.0 {
-        parts.push(format!("covers {}", numbers::percent(basis.quantile)));
+        parts.push(term(numbers::percent(basis.quantile)));
     }
     if basis.margin > 1.0 {
-        parts.push(format!("margin {}", numbers::percent(basis.margin - 1.0)));
+        parts.push(format!("{} more for file pages", numbers::percent(basis.margin - 1.0)));
     }
-    if !basis.bound.is_empty() {
-        parts.push(clean(&basis.bound));
+    match basis.bound.as_str() {
+        "" if basis.quantile <= 0.0 && basis.attempts > 0 => parts.push("seen most".to_owned()),
+        "" => {}
+        "default" => parts.push("the default: nothing is known yet".to_owned()),
+        "asked for" => return "as asked for".to_owned(),
+        bound => parts.push(format!("held by the {}", clean(bound).trim_start_matches("the "))),
     }
-    parts.join(", ")
+    let whose = match basis.rung() {
+        Rung::Default | Rung::Unspecified => String::new(),
+        rung => format!(" ({}, mainly of {})", attempts(basis.attempts), words::scope(rung)),
+    };
+    parts.join(", ") + &whose
 }
 
-fn scope(rung: Rung) -> &'static str {
-    match rung {
-        Rung::Exact => "exactly this key",
-        Rung::NoVersion => "this key in other versions",
-        Rung::NoCompiler => "this key with other compilers",
-        Rung::Package => "this package",
-        Rung::BuildSystem => "this build system",
-        Rung::Fleet | Rung::Default | Rung::Unspecified => "the fleet",
-    }
-}
-
-fn attempts(count: u32) -> String {
+pub(super) fn attempts(count: u32) -> String {
     if count == 1 { "1 attempt".to_owned() } else { format!("{count} attempts") }
 }
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::{Action, Cause, EvidenceLine, Outlook, UsedAttempt};
+    use plimsoll_proto::v1::{Action, Cause, EvidenceLine, Outlook};
 
     use super::*;
 
@@ -145,7 +123,7 @@ mod tests {
     #[test]
     fn each_number_has_its_reason() {
         let expected = "\
-memory request 1.50 GiB     7 attempts of exactly this key, covers 95 %, margin 15 %
+memory request 1.50 GiB     costs least: enough for 95 % of the builds, 15 % more for file pages (7 attempts, mainly of exactly this key)
 build jobs     4
 confidence     80 %, from 7 attempts
 seven attempts [2J agree
@@ -154,19 +132,30 @@ seven attempts [2J agree
     }
 
     #[test]
-    fn an_explanation_lists_the_attempts() {
-        let used = UsedAttempt {
-            attempt: "a".to_owned(),
-            rung: Rung::Package.into(),
-            weight: 0.5,
-            need_bytes: 1 << 30,
-            censored: true,
+    fn what_decided_a_number_is_said_in_words() {
+        let basis = |rung: Rung, attempts, quantile, bound: &str| Basis {
+            rung: rung.into(),
+            attempts,
+            quantile,
+            margin: 1.0,
+            bound: bound.to_owned(),
         };
-        let explained = ExplainResponse { prediction: None, attempts: vec![used; 22] };
-        let text = render_explanation(&explained);
-        assert!(text.contains("\n  50 %  >1.00 GiB     package        a\n"), "{text}");
-        assert!(text.ends_with("and 2 more, lighter ones\n"), "{text}");
-        assert_eq!(render_explanation(&ExplainResponse::default()), "no attempt was used\n");
+        let quantity = |basis| Some(Quantity { value: 1, basis: Some(basis) });
+        let text = render_prediction(&Prediction {
+            memory_request_bytes: quantity(basis(Rung::Package, 1, 0.5, "cap of 1.00 GiB")),
+            cpu_limit_millicores: quantity(basis(Rung::Default, 0, 0.0, "default")),
+            build_jobs: quantity(basis(Rung::Exact, 0, 0.0, "asked for")),
+            wall_p50_ms: quantity(basis(Rung::Fleet, 9, 0.5, "")),
+            ..Prediction::default()
+        });
+        for expected in [
+            "costs least: enough for 50 % of the builds, held by the cap of 1.00 GiB (1 attempt, mainly of this package)\n",
+            "cpu limit      0.001        the default: nothing is known yet\n",
+            "build jobs     1            as asked for\n",
+            "50 % of the builds are done by then (9 attempts, mainly of the fleet)\n",
+        ] {
+            assert!(text.contains(expected), "{expected:?} in {text}");
+        }
     }
 
     #[test]

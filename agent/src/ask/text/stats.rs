@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use plimsoll_proto::v1::{GetStatsResponse, StatsTotals};
+use plimsoll_proto::v1::{ChangeKind, GetStatsResponse, StatsTotals};
 
 use super::clean;
 use crate::ask::numbers;
@@ -10,9 +10,16 @@ use crate::ask::numbers;
 /// Groups that are shown.
 const SHOWN: usize = 30;
 
+/// Needs that have moved that are shown.
+const MOVED: usize = 10;
+
 /// The totals, and a row for each group.
 pub(in crate::ask) fn render_stats(stats: &GetStatsResponse) -> String {
-    let mut text = totals(&stats.totals.unwrap_or_default());
+    totals(&stats.totals.unwrap_or_default()) + &groups(stats) + &regressions(stats)
+}
+
+fn groups(stats: &GetStatsResponse) -> String {
+    let mut text = String::new();
     if stats.groups.is_empty() {
         return text;
     }
@@ -28,6 +35,43 @@ pub(in crate::ask) fn render_stats(stats: &GetStatsResponse) -> String {
     let rest = stats.groups.len().saturating_sub(SHOWN);
     if rest > 0 {
         let _written = writeln!(text, "and {rest} more with less waste (all with -o json)");
+    }
+    text
+}
+
+/// Two lines for each build whose need has moved.
+fn regressions(stats: &GetStatsResponse) -> String {
+    let mut text = String::new();
+    if stats.regressions.is_empty() {
+        return text;
+    }
+    text.push_str("\nneeds that have moved (the most expensive first)\n");
+    for moved in stats.regressions.iter().take(MOVED) {
+        let how = match moved.kind() {
+            ChangeKind::Drift => "little by little since",
+            ChangeKind::Back => "back since",
+            ChangeKind::Step | ChangeKind::Unspecified => "since",
+        };
+        let (before, now) = (numbers::bytes(moved.before_bytes), numbers::bytes(moved.now_bytes));
+        let _written = writeln!(
+            text,
+            "{:>7.2}x  {before} -> {now}, {how} {} ({} attempts before, {} since, {:+.2} GiB h)",
+            moved.factor,
+            clean(&moved.attempt),
+            moved.attempts_before,
+            moved.attempts_since,
+            moved.extra_gib_hours
+        );
+        let changed = match (moved.changed.as_str(), moved.kind()) {
+            ("", ChangeKind::Drift) => String::new(),
+            ("", _) => "; nothing in the key changed with it".to_owned(),
+            (changed, _) => format!("; with it changed: {}", clean(changed)),
+        };
+        let _written = writeln!(text, "          {}{changed}", clean(&moved.key));
+    }
+    let rest = stats.regressions.len().saturating_sub(MOVED);
+    if rest > 0 {
+        let _written = writeln!(text, "and {rest} more that cost less (all with -o json)");
     }
     text
 }
@@ -52,7 +96,7 @@ fn totals(sums: &StatsTotals) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::Group;
+    use plimsoll_proto::v1::{Group, Regression};
 
     use super::*;
 
@@ -76,5 +120,33 @@ mod tests {
         assert!(text.contains("2.00 GiB h used; of 4.00 asked, 1.00 (25 %) used and 3.00 wasted"), "{text}");
         assert!(text.contains("\n        3.00         4       1         0 B  zlib\n"), "{text}");
         assert!(text.contains("and 1 more with less waste"), "{text}");
+    }
+
+    #[test]
+    fn a_need_that_has_moved_says_since_when_by_how_much_and_what_changed() {
+        let moved = |changed: &str, kind: ChangeKind| Regression {
+            key: "zlib@2 -j4".to_owned(),
+            kind: kind.into(),
+            attempt: "a".to_owned(),
+            factor: 3.0,
+            before_bytes: 1 << 30,
+            now_bytes: 3 << 30,
+            attempts_before: 10,
+            attempts_since: 4,
+            changed: changed.to_owned(),
+            extra_gib_hours: 8.0,
+            ended_unix_ms: 0,
+        };
+        let mut regressions = vec![moved("version 1 -> 2", ChangeKind::Step); 11];
+        regressions[1] = moved("", ChangeKind::Back);
+        let text = render_stats(&GetStatsResponse { regressions, ..GetStatsResponse::default() });
+        let first = "   3.00x  1.00 GiB -> 3.00 GiB, since a (10 attempts before, 4 since, +8.00 GiB h)\n          zlib@2 -j4; with it changed: version 1 -> 2\n";
+        assert!(text.contains(first), "{text}");
+        assert!(
+            text.contains("back since a")
+                && text.contains("zlib@2 -j4; nothing in the key changed with it\n"),
+            "{text}"
+        );
+        assert!(text.ends_with("and 1 more that cost less (all with -o json)\n"), "{text}");
     }
 }

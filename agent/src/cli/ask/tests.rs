@@ -25,6 +25,7 @@ fn question(words: &[&str], job: &Job) -> Result<ShouldRetryRequest, String> {
 fn every_command_can_be_said() {
     for line in [
         "predict --key package=zlib -o env",
+        "predict --key package=zlib --explain jobs --limit-memory 4GiB",
         "explain --key package=zlib -o json",
         "should-retry --attempt a/1 --exit-code -1",
         "stats --package zlib --group-by cause --since 7d -o text",
@@ -35,6 +36,8 @@ fn every_command_can_be_said() {
     }
     for line in [
         "predict -o yaml",
+        "predict --explain weather",
+        "predict --explain jobs --limit-memory much",
         "should-retry --signal 65",
         "should-retry --signal 9 --exit-code 1",
         "stats --since tomorrow",

@@ -83,7 +83,7 @@ pub(super) fn samples(from: u64, to: u64) -> Vec<Sample> {
         memory: Bytes((noise(n) >> 40) * 4096),
         need: Bytes((noise(n + 1) >> 44) * 4096),
         memory_peak: Some(Bytes(1 << 40)),
-        cpu: CpuMicros(n * 800_000 + noise(n) % 1000),
+        cpu: CpuMicros((n * 800 + noise(n) % 800) * 1000),
         oom_kill: Some(0),
         reclaim_failures: (n > 10).then_some(n / 2),
         need_max: n.is_multiple_of(2).then_some(Bytes((noise(n + 1) >> 44) * 4096 + n)),

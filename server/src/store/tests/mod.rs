@@ -6,5 +6,7 @@ mod fixture;
 mod formats;
 mod full_disk;
 mod opening;
+mod size;
+mod steady;
 mod typed;
 mod whole;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path};
 
 use super::fixture::{one, open, refusal, settings};
-use crate::store::{OpenError, Store};
+use crate::store::{FORMAT_VERSION, OpenError, Store};
 
 /// Names and contents of a directory and those below it, but for the lock.
 fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -118,10 +118,14 @@ async fn a_store_that_is_younger_or_another_one_is_refused() {
 #[tokio::test]
 async fn a_newer_format_is_refused_untouched_with_the_way_out() {
     let dir = closed_store().await;
-    edit_marker(dir.path(), |_| r#"{"format_version": 3, "everything": "else is new"}"#.to_owned());
+    let newer = FORMAT_VERSION + 1;
+    edit_marker(dir.path(), |_| format!(r#"{{"format_version": {newer}, "everything": "else is new"}}"#));
     let before = contents(dir.path());
     let error = refusal(dir.path());
-    assert!(error.contains("format version 3") && error.contains("start the newer server again"), "{error}");
+    assert!(
+        error.contains(&format!("format version {newer}")) && error.contains("start the newer server again"),
+        "{error}"
+    );
     assert_eq!(contents(dir.path()), before);
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs};
 use super::fixture::{attempt, id, one, open, refusal, samples, settings, summary, verdict};
 use crate::store::{
     Batch, Entry, Filling, Flaw, Kind, Limit, Offline, OpenError, Store, StoreError, Versioned,
-    append_fragment, put_attempt, put_summary, put_verdict,
+    append_fragment, engine::Engine, put_attempt, put_summary, put_verdict,
 };
 
 /// A store with something of every kind, closed.
@@ -89,6 +89,50 @@ async fn a_compact_store_holds_the_same_with_the_same_versions_in_fewer_bytes() 
     let names = fs::read_dir(settings(dir.path()).dir).unwrap().map(|file| file.unwrap().file_name());
     assert!(names.into_iter().all(|name| name != "sled.old" && name != "sled.new"));
     open(dir.path()).commit(one(b"bnew", b"v")).await.unwrap();
+}
+
+/// Entries as a server has them, by size: blocks of long and short builds, summaries, verdicts. With their bytes.
+fn payload(least: usize) -> (Vec<Entry>, usize) {
+    let mut bytes = 0;
+    let mix = |n: u64| (n ^ n >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let entries = (0..).map_while(|n: u64| {
+        let (kind, size) =
+            [(b'b', 3900), (b'b', 3200), (b'b', 300), (b's', 900), (b'v', 500)][n as usize % 5];
+        let noise: Vec<u8> = (0..size / 8).flat_map(|part| mix(mix(n << 16 | part)).to_be_bytes()).collect();
+        let key = format!("{}gitlab.example.com:{:09}\0{n:08}", char::from(kind), mix(n / 5) % 1_000_000_000);
+        let entry = Entry { key: key.into_bytes(), value: Versioned { version: n + 1, value: noise } };
+        bytes += entry.key.len() + entry.value.value.len();
+        (bytes < least).then_some(entry)
+    });
+    let entries = entries.collect();
+    (entries, bytes)
+}
+
+#[tokio::test]
+async fn a_compact_store_of_10_mb_takes_at_most_1_6_times_what_is_in_it() {
+    let dir = filled().await;
+    let identity = offline(&dir).identity();
+    let new = tempfile::tempdir().unwrap();
+    let mut filling = Filling::begin(&settings(new.path()), identity).unwrap();
+    let (entries, bytes) = payload(10 << 20);
+    entries.into_iter().for_each(|entry| filling.put(entry).unwrap());
+    filling.end().unwrap();
+    let store = offline(&new);
+    let before = (self::entries(&store), store.bytes_on_disk());
+    store.compact(4 << 20, |_| {}).unwrap();
+    let store = offline(&new);
+    let on_disk = store.bytes_on_disk();
+    assert!(on_disk * 10 <= bytes as u64 * 16, "{on_disk} bytes for {bytes}, {} before", before.1);
+    assert_eq!(self::entries(&store), before.0);
+}
+
+#[test]
+fn a_key_that_was_laid_out_and_got_no_value_is_an_error_and_not_an_empty_value() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::open(dir.path(), 4 << 20).unwrap();
+    engine.lay_out(&[b"k".to_vec()]).unwrap();
+    assert!(engine.get(b"k").unwrap_err().0.contains("has no version"));
+    assert!(engine.scan(b"", None, Limit::PAGE).is_err());
 }
 
 #[tokio::test]

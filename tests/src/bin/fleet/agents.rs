@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
-use plimsoll_tests::{Sender, hello, sample};
+use plimsoll_tests::{Sender, figures::Times, hello, sample};
 use tokio::{
     task::JoinSet,
     time::{Instant, interval_at},
@@ -14,12 +14,12 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use crate::figures::Times;
-
 /// Samples after which an attempt ends.
 const SAMPLES: u64 = 60;
 /// Most samples of one message.
 const BATCH: u64 = 100;
+/// Connections that are opened at once.
+const AT_ONCE: usize = 64;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// So many agents, on so many connections, for so long.
@@ -33,10 +33,7 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// Streams; gives the samples that were acknowledged, the streams that broke, and the times.
     pub(crate) async fn run(&self, url: &str) -> anyhow::Result<(u64, u64, Times)> {
-        let mut connections = Vec::new();
-        for _ in 0..self.connections.max(1) {
-            connections.push(Endpoint::new(url.to_owned())?.connect().await?);
-        }
+        let connections = connect(url, self.connections.clamp(1, self.agents.max(1))).await?;
         let mut agents = JoinSet::new();
         let begin = Instant::now();
         for (agent, connection) in (0..self.agents).zip(connections.iter().cycle()) {
@@ -56,6 +53,24 @@ impl Fleet {
         }
         Ok((acknowledged, broken, times))
     }
+}
+
+/// Opens so many connections, a bounded number of them at once: the backlog of a listener is bounded, too.
+async fn connect(url: &str, count: u64) -> anyhow::Result<Vec<Channel>> {
+    let (mut opening, mut connections) = (JoinSet::new(), Vec::new());
+    for _ in 0..count {
+        let endpoint = Endpoint::new(url.to_owned())?;
+        opening.spawn(async move { endpoint.connect().await });
+        if opening.len() >= AT_ONCE
+            && let Some(opened) = opening.join_next().await
+        {
+            connections.push(opened??);
+        }
+    }
+    while let Some(opened) = opening.join_next().await {
+        connections.push(opened??);
+    }
+    Ok(connections)
 }
 
 fn fraction(part: u64, whole: u64) -> f64 {

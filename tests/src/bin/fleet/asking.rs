@@ -1,8 +1,13 @@
-//! Predict and the health check at a fixed rate, in turn, on a connection of their own.
+//! Predict and the health check at a fixed rate, in turn, on a connection and a thread of their own: what ten thousand agents do to
+//! their own process is not to be measured.
 
-use std::time::Duration;
+use std::{
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
+use plimsoll_tests::figures::Times;
 use tokio::{
     sync::watch,
     time::{Instant, MissedTickBehavior, interval},
@@ -10,16 +15,22 @@ use tokio::{
 use tonic::transport::Endpoint;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-use crate::figures::Times;
+/// What [`ask`] gives, on a thread of its own.
+pub(crate) fn start(
+    url: String,
+    rate: u64,
+    stop: watch::Receiver<bool>,
+) -> JoinHandle<anyhow::Result<(Times, Times)>> {
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(ask(url, rate, stop))
+    })
+}
 
 /// Asks `rate` times a second until `stop`; gives the times of Predict and of the health check. A call that is late because
 /// the one before it was slow counts from when it was due.
-pub(crate) async fn ask(
-    url: &str,
-    rate: u64,
-    mut stop: watch::Receiver<bool>,
-) -> anyhow::Result<(Times, Times)> {
-    let channel = Endpoint::new(url.to_owned())?.connect().await?;
+async fn ask(url: String, rate: u64, mut stop: watch::Receiver<bool>) -> anyhow::Result<(Times, Times)> {
+    let channel = Endpoint::new(url)?.connect().await?;
     let (mut predictor, mut health) = (PredictorClient::new(channel.clone()), HealthClient::new(channel));
     let (mut predicted, mut checked) = (Times::default(), Times::default());
     let mut tick = interval(Duration::from_secs(1) / u32::try_from(rate.max(1))?);
@@ -30,7 +41,7 @@ pub(crate) async fn ask(
             _ = stop.changed() => return Ok((predicted, checked)),
         };
         let key = Some(pb::Key { package: "fleet".into(), ..pb::Key::default() });
-        predictor.predict(pb::PredictRequest { key }).await?;
+        predictor.predict(pb::PredictRequest { key, ..Default::default() }).await?;
         predicted.add(due.elapsed());
         let asked = Instant::now();
         health.check(HealthCheckRequest { service: String::new() }).await?;

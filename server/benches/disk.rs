@@ -1,0 +1,349 @@
+//! How many bytes of disk a byte in the store takes: in a server that works for long, and after `compact`.
+//!
+//! Limits: 2.5 times the payload (keys, versions and values) while old samples become fewer and go, 1.6 times after `compact`.
+//!
+//! `cargo bench -p plimsoll-server --bench disk [-- steady ATTEMPTS | compact MIB | endless SAMPLES]`; without words 12,000 attempts
+//! (a few minutes) and 10 MiB.
+
+use std::{
+    fs,
+    io::{self, Read as _, Write as _},
+    path::Path,
+    process::ExitCode,
+    time::Instant,
+};
+
+use anyhow::{Context as _, Result, bail};
+use plimsoll_server::{
+    domain::{
+        Attempt, AttemptId, Bytes, CpuMicros, Exit, Key, Micros, Millis, Progress, Resources, Sample,
+        SessionId, Source, Summary, Totals,
+    },
+    store::{self, Batch, Entry, Filling, Identity, Kind, Limit, Offline, Store, StoreSettings, Versioned},
+};
+
+const SERIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/series/lab_1hz.csv.gz");
+const LIMIT_STEADY: f64 = 2.5;
+const LIMIT_COMPACT: f64 = 1.6;
+const CACHE_BYTES: u64 = 64 << 20;
+/// Attempts that run at once; each sends a fragment of ten samples to every commit.
+const OPEN: usize = 200;
+const FRAGMENT: usize = 10;
+/// Loose samples of an attempt before they are sealed.
+const ROLL: usize = 900;
+/// Commits between two passes over the old samples.
+const PASS: u64 = 500;
+/// Time of a row of samples that became fewer.
+const ROW: Millis = Millis(15_000);
+
+/// The samples of real builds of 30 seconds and more, a row a second; every fourth attempt is the longest of them.
+fn builds() -> Result<Vec<Vec<Sample>>> {
+    let mut text = String::new();
+    let file = fs::File::open(Path::new(SERIES)).context(SERIES)?;
+    flate2::read::GzDecoder::new(file).read_to_string(&mut text)?;
+    let mut builds: Vec<(&str, Vec<Sample>)> = Vec::new();
+    for line in text.lines().skip(1) {
+        let (name, numbers) = line.split_once(',').context("a line without a comma")?;
+        let numbers: Vec<u64> = numbers.split(',').map(str::parse).collect::<Result<_, _>>()?;
+        let [elapsed, memory, need, need_max, peak, cpu] =
+            <[u64; 6]>::try_from(numbers).map_err(|_| anyhow::anyhow!("not six numbers: {line}"))?;
+        let sample = Sample {
+            elapsed: Millis(elapsed),
+            memory: Bytes(memory),
+            need: Bytes(need),
+            need_max: Some(Bytes(need_max)),
+            memory_peak: Some(Bytes(peak)),
+            cpu: CpuMicros(cpu),
+            oom_kill: Some(0),
+            throttled: Some(Micros(0)),
+            ..Sample::default()
+        };
+        match builds.last_mut() {
+            Some((last, samples)) if *last == name => samples.push(sample),
+            _ => builds.push((name, vec![sample])),
+        }
+    }
+    let mut builds: Vec<Vec<Sample>> = builds.into_iter().map(|(_, samples)| samples).collect();
+    builds.retain(|samples| samples.len() >= 30);
+    builds.sort_by_key(Vec::len);
+    Ok(builds)
+}
+
+/// An attempt that runs.
+struct Running {
+    attempt: Attempt,
+    samples: Vec<Sample>,
+    sent: usize,
+    loose: usize,
+}
+
+impl Running {
+    fn new(number: u64, builds: &[Vec<Sample>]) -> Result<Self> {
+        let longest = builds.last().context("no builds")?;
+        let place = usize::try_from(number)? % builds.len();
+        let samples = if number.is_multiple_of(4) { longest } else { builds.get(place).unwrap_or(longest) };
+        let attempt = Attempt {
+            id: AttemptId::parse(&format!("gitlab.example.com:{number:09}")).map_err(anyhow::Error::msg)?,
+            session: SessionId::parse("session").map_err(anyhow::Error::msg)?,
+            key: Key { package: "hdf5".to_owned(), version: "1.14.3".to_owned(), ..Key::default() },
+            number: 1,
+            retries: None,
+            source: Source::CgroupV2,
+            resources: Resources::default(),
+            started_unix_ms: 1_700_000_000_000 + number,
+        };
+        Ok(Self { attempt, samples: samples.clone(), sent: 0, loose: 0 })
+    }
+
+    /// Adds its next fragment.
+    fn send(&mut self, batch: &mut Batch) -> Result<()> {
+        let rest = self.samples.get(self.sent..).unwrap_or_default();
+        let samples = rest.get(..FRAGMENT).unwrap_or(rest);
+        store::append_fragment(batch, &self.attempt.id, self.sent as u64 + 1, 0, samples)?;
+        self.sent += samples.len();
+        self.loose += samples.len();
+        Ok(())
+    }
+
+    /// Seals what is loose if it is much, and all of it at the end; true if it has ended.
+    async fn settle(&mut self, store: &Store) -> Result<bool> {
+        let ended = self.sent == self.samples.len();
+        if ended {
+            let mut progress = Progress::default();
+            progress.last = self.samples.last().copied();
+            let wall = progress.last.map(|last| last.elapsed).unwrap_or_default();
+            let summary =
+                Summary::of(&self.attempt, &progress, &Totals::default(), wall, Some(Exit::Code(0)));
+            store::seal(store, &self.attempt, &summary).await?;
+        } else if self.loose >= ROLL {
+            store.commit(store::roll(store, &self.attempt.id).await?.batch).await?;
+            self.loose = 0;
+        }
+        Ok(ended)
+    }
+}
+
+/// One pass over the sealed samples, as the server makes it: old ones become fewer, older ones go.
+async fn retain(store: &Store, newest: u64, full: u64, kept: u64) -> Result<()> {
+    let mut after = None;
+    loop {
+        let page = store::blocks_after(store, after.as_deref()).await?;
+        let mut batch = Batch::default();
+        for (id, block) in page.blocks {
+            let number: u64 = id.as_str().rsplit(':').next().unwrap_or_default().parse()?;
+            let age = newest.saturating_sub(number);
+            if age > kept {
+                store::replace_block(&mut batch, block, None);
+            } else if age > full
+                && let Some(fewer) = store::thinned(&block, ROW)
+            {
+                store::replace_block(&mut batch, block, Some(fewer));
+            }
+        }
+        if !batch.is_empty() {
+            store.commit(batch).await?;
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// Bytes of all keys, versions and values.
+async fn payload(store: &Store) -> Result<u64> {
+    let mut bytes = 0;
+    for kind in [Kind::Attempt, Kind::Fragment, Kind::Block, Kind::Summary, Kind::Verdict] {
+        let mut after: Option<Vec<u8>> = None;
+        loop {
+            let page = store.scan(&kind.prefix(), after.as_deref(), Limit::PAGE).await?;
+            bytes += page.entries.iter().map(size).sum::<u64>();
+            after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+fn size(entry: &Entry) -> u64 {
+    (entry.key.len() + 8 + entry.value.value.len()) as u64
+}
+
+/// Bytes of all files below `dir`.
+fn on_disk(dir: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for file in fs::read_dir(dir)? {
+        let file = file?;
+        let found = file.metadata()?;
+        bytes += if found.is_dir() { on_disk(&file.path())? } else { found.len() };
+    }
+    Ok(bytes)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes far below 2^52")]
+fn times(bytes: u64, payload: u64) -> f64 {
+    bytes as f64 / payload.max(1) as f64
+}
+
+fn settings(dir: &Path) -> StoreSettings {
+    StoreSettings { dir: dir.to_owned(), cache_bytes: CACHE_BYTES }
+}
+
+/// A server's life of this many attempts: a half of them keep samples, a quarter all of them.
+async fn steady(attempts: u64, out: &mut impl io::Write) -> Result<bool> {
+    let dir = tempfile::tempdir()?;
+    let (store, builds) = (Store::open(&settings(dir.path()))?, builds()?);
+    let (full, kept) = (attempts / 4, attempts / 2);
+    let mut running: Vec<Running> = Vec::new();
+    let (mut begun, mut commits, mut worst, mut samples) = (0, 0_u64, 0.0_f64, 0);
+    let began = Instant::now();
+    while begun < attempts || !running.is_empty() {
+        let mut batch = Batch::default();
+        while running.len() < OPEN && begun < attempts {
+            let new = Running::new(begun, &builds)?;
+            store::put_attempt(&mut batch, &new.attempt)?;
+            samples += new.samples.len();
+            running.push(new);
+            begun += 1;
+        }
+        running.iter_mut().try_for_each(|attempt| attempt.send(&mut batch))?;
+        store.commit(batch).await?;
+        let mut left = Vec::with_capacity(running.len());
+        for mut attempt in running {
+            if !attempt.settle(&store).await? {
+                left.push(attempt);
+            }
+        }
+        running = left;
+        commits += 1;
+        if commits.is_multiple_of(PASS) || running.is_empty() {
+            retain(&store, begun, full, kept).await?;
+            let (payload, disk) = (payload(&store).await?, on_disk(dir.path())?);
+            // from then on as much goes as comes
+            if begun > kept {
+                worst = worst.max(times(disk, payload));
+            }
+            let (mib, ratio) = (payload >> 20, times(disk, payload));
+            writeln!(
+                out,
+                "steady: {begun:6} attempts, {mib:4} MiB of payload, {ratio:.2} times that on disk"
+            )?;
+        }
+    }
+    let seconds = began.elapsed().as_secs();
+    writeln!(
+        out,
+        "steady: at most {worst:.2} times (limit {LIMIT_STEADY}); {samples} samples in {seconds} s"
+    )?;
+    let payload = payload(&store).await?;
+    store.close().await?;
+    drop(store);
+    Ok(compacted(dir.path(), payload, out)? && worst <= LIMIT_STEADY)
+}
+
+/// Compacts a closed store; false if it stays too large.
+fn compacted(dir: &Path, payload: u64, out: &mut impl io::Write) -> Result<bool> {
+    let before = times(on_disk(dir)?, payload);
+    let began = Instant::now();
+    Offline::open(&settings(dir))?.compact(CACHE_BYTES, |_| {})?;
+    let (seconds, copied) = (began.elapsed().as_secs_f64(), times(on_disk(dir)?, payload));
+    // the first opening adds a snapshot of the engine's
+    drop(Offline::open(&settings(dir))?);
+    let (mib, opened) = (payload >> 20, times(on_disk(dir)?, payload));
+    writeln!(
+        out,
+        "compact: {mib} MiB of payload, {before:.2} times before, {copied:.2} after, {opened:.2} opened again (limit {LIMIT_COMPACT}); {seconds:.1} s"
+    )?;
+    Ok(opened <= LIMIT_COMPACT)
+}
+
+/// One attempt that does not end: what its samples take on the disk and in memory, and how long it takes to go over them again.
+async fn endless(samples: u64, out: &mut impl io::Write) -> Result<bool> {
+    let dir = tempfile::tempdir()?;
+    let (store, builds) = (Store::open(&settings(dir.path()))?, builds()?);
+    let longest = builds.last().context("no builds")?;
+    let id = AttemptId::parse("endless").map_err(anyhow::Error::msg)?;
+    let wall = longest.last().map_or(0, |last| last.elapsed.0);
+    let (mut next, began) = (0, Instant::now());
+    while next < samples {
+        let rows = (next..next + ROLL as u64).map(|n| {
+            let (round, place) =
+                (n / longest.len() as u64, usize::try_from(n).unwrap_or_default() % longest.len());
+            let mut row = longest.get(place).copied().unwrap_or_default();
+            row.elapsed.0 += round * wall;
+            row.cpu.0 += round * 1_200_000_000;
+            row
+        });
+        let rows: Vec<Sample> = rows.collect();
+        let mut batch = Batch::default();
+        store::append_fragment(&mut batch, &id, next + 1, 0, &rows)?;
+        store.commit(batch).await?;
+        store.commit(store::roll(&store, &id).await?.batch).await?;
+        next += rows.len() as u64;
+    }
+    let written = began.elapsed().as_secs();
+    store.close().await?;
+    drop(store);
+    let store = Store::open(&settings(dir.path()))?;
+    let (began, mut largest) = (Instant::now(), 0);
+    let extent = store::each_run(&store, &id, |run| largest = largest.max(run.samples.len())).await?;
+    let read = began.elapsed().as_secs_f64();
+    let (disk, payload) = (on_disk(dir.path())? >> 20, payload(&store).await? >> 20);
+    let status = fs::read_to_string("/proc/self/status")?;
+    let memory = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
+    writeln!(
+        out,
+        "endless: {} samples: {payload} MiB in {disk} MiB of disk, written in {written} s, read in {read:.1} s, {largest} at a time; {memory}",
+        extent.samples
+    )?;
+    Ok(extent.samples >= samples && extent.lost == 0)
+}
+
+/// A fixed sequence without a pattern (Steele, Lea and Flood 2014: `SplitMix64`).
+fn mix(n: u64) -> u64 {
+    let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A store with blocks of long and short builds, summaries and verdicts, filled as a restore fills it, then compacted.
+fn compact(mib: u64, out: &mut impl io::Write) -> Result<bool> {
+    let dir = tempfile::tempdir()?;
+    let data = dir.path().join("data");
+    let identity = Identity { format: store::FORMAT_VERSION, id: ulid::Ulid::new(), sequence: u64::MAX / 2 };
+    let mut filling = Filling::begin(&settings(&data), identity)?;
+    let mut payload = 0;
+    for n in 0.. {
+        let sizes = [('b', 3900), ('b', 3200), ('b', 300), ('s', 900), ('v', 500)];
+        let (kind, bytes) = *sizes.iter().cycle().nth(n % sizes.len()).context("no sizes")?;
+        let n = n as u64;
+        let value = (0..bytes / 8).flat_map(|part| mix(n << 16 | part).to_be_bytes()).collect();
+        let key = format!("{kind}gitlab.example.com:{:09}\0{n:08}", mix(n / 5) % 1_000_000_000);
+        let entry = Entry { key: key.into_bytes(), value: Versioned { version: n + 1, value } };
+        payload += size(&entry);
+        if payload > mib << 20 {
+            break;
+        }
+        filling.put(entry)?;
+    }
+    filling.end()?;
+    compacted(&data, payload, out)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<ExitCode> {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let mut out = io::stdout().lock();
+    let kept = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => compact(10, &mut out)? & steady(12_000, &mut out).await?,
+        ["steady", attempts] => steady(attempts.parse()?, &mut out).await?,
+        ["endless", samples] => endless(samples.parse()?, &mut out).await?,
+        ["compact", mib] => compact(mib.parse()?, &mut out)?,
+        _ => bail!("say nothing, `steady ATTEMPTS`, `compact MIB` or `endless SAMPLES`"),
+    };
+    writeln!(out, "{}", if kept { "kept" } else { "NOT KEPT" })?;
+    Ok(if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,223 @@
+//! Builds whose need has moved: since which attempt, by which factor, and what changed with it. Pure.
+//!
+//! Attempts are compared that differ in nothing but the version, the compiler and the ref: those may be what changed. Each such
+//! row is looked at by `level`; at most the newest [`WINDOW`] attempts of it.
+
+use std::{collections::HashMap, fmt::Write as _, sync::Arc};
+
+use super::{
+    Filter,
+    level::{self, Change, Kind},
+};
+use crate::domain::{AttemptId, Bytes, Key, Summary};
+
+/// Newest attempts of one row that are looked at.
+const WINDOW: usize = 64;
+/// A change of less than this is no news, whatever the factor: no memory size goes below it by default.
+const LEAST: Bytes = Bytes(64 << 20);
+
+/// A need that has moved.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Regression {
+    pub(crate) key: Key,
+    pub(crate) kind: Kind,
+    /// The first attempt on the new level; of a drift the first one that was looked at.
+    pub(crate) attempt: AttemptId,
+    /// When that attempt ended.
+    pub(crate) ended_unix_ms: u64,
+    /// Need now over need before.
+    pub(crate) factor: f64,
+    pub(crate) before: Bytes,
+    pub(crate) now: Bytes,
+    /// Attempts from that one on, and attempts before it.
+    pub(crate) attempts_since: u32,
+    pub(crate) attempts_before: u32,
+    /// What changed in the key with that attempt; empty if nothing did, or for a drift.
+    pub(crate) changed: String,
+    /// Memory held more than before over the attempts since, GiB x h; below 0 if it is less.
+    pub(crate) extra_gib_hours: f64,
+}
+
+/// What moved among `attempts` (newest first), the most expensive first, at most `most`. Of the filter's times those count in which
+/// a change began: what was usual before is learnt from all.
+pub(crate) fn regressions(attempts: &[Arc<Summary>], filter: &Filter, most: usize) -> Vec<Regression> {
+    let always = Filter { from_unix_ms: None, to_unix_ms: None, outcome: None, ..filter.clone() };
+    let mut rows: HashMap<RowKey<'_>, Vec<&Summary>> = HashMap::new();
+    for summary in attempts.iter().filter(|summary| teaches(summary) && always.takes(summary)) {
+        let row = rows.entry(row_key(&summary.key)).or_default();
+        if row.len() < WINDOW {
+            row.push(summary);
+        }
+    }
+    let began = |regression: &Regression| {
+        filter.from_unix_ms.is_none_or(|from| regression.ended_unix_ms >= from)
+            && filter.to_unix_ms.is_none_or(|to| regression.ended_unix_ms < to)
+    };
+    let mut found: Vec<Regression> = rows
+        .into_values()
+        .filter_map(|mut row| {
+            row.reverse();
+            regression(&row)
+        })
+        .filter(began)
+        .collect();
+    let cost = |regression: &Regression| regression.extra_gib_hours;
+    found.sort_by(|a, b| cost(b).total_cmp(&cost(a)).then_with(|| a.attempt.cmp(&b.attempt)));
+    found.truncate(most);
+    found
+}
+
+/// What may speak: an attempt that says what its build needs, or more than what it did.
+fn teaches(summary: &Summary) -> bool {
+    summary.teaches_memory()
+}
+
+type RowKey<'k> = ([&'k str; 5], Option<u32>);
+
+fn row_key(key: &Key) -> RowKey<'_> {
+    ([&key.project, &key.package, &key.variants, &key.arch, &key.build_system], key.hints.build_jobs)
+}
+
+/// What moved in one row, oldest first.
+fn regression(row: &[&Summary]) -> Option<Regression> {
+    let needs: Vec<f64> = row.iter().map(|summary| summary.proven_need().as_f64().max(1.0).log2()).collect();
+    let Change { kind, at, before, now } = level::last_change(&needs)?;
+    let first = row.get(at)?;
+    let (before, now) = (Bytes::from_f64(before.exp2()), Bytes::from_f64(now.exp2()));
+    if now.saturating_sub(before).max(before.saturating_sub(now)) < LEAST {
+        return None;
+    }
+    let since = row.get(at..)?;
+    let extra = since
+        .iter()
+        .map(|summary| summary.proven_need().gib_hours(summary.wall) - before.gib_hours(summary.wall));
+    let last_before = at.checked_sub(1).and_then(|last| row.get(last));
+    Some(Regression {
+        key: first.key.clone(),
+        kind,
+        attempt: first.attempt.clone(),
+        ended_unix_ms: first.ended_unix_ms(),
+        factor: now.as_f64() / before.as_f64().max(1.0),
+        before,
+        now,
+        attempts_since: count(since.len()),
+        attempts_before: count(at),
+        changed: last_before.map(|last| changed(&last.key, &first.key)).unwrap_or_default(),
+        extra_gib_hours: extra.sum(),
+    })
+}
+
+/// `version 1.2 -> 1.3, compiler gcc@12 -> gcc@13`.
+fn changed(before: &Key, now: &Key) -> String {
+    let compiler = |key: &Key| format!("{}@{}", key.compiler, key.compiler_version);
+    let parts = [
+        ("version", before.version.clone(), now.version.clone()),
+        ("compiler", compiler(before), compiler(now)),
+        ("ref", before.git_ref.clone(), now.git_ref.clone()),
+        ("stack", before.stack.clone(), now.stack.clone()),
+    ];
+    let mut text = String::new();
+    for (name, before, now) in parts.into_iter().filter(|(_, before, now)| before != now) {
+        let comma = if text.is_empty() { "" } else { ", " };
+        let _written = write!(text, "{comma}{name} {before} -> {now}");
+    }
+    text
+}
+
+fn count(attempts: usize) -> u32 {
+    u32::try_from(attempts).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Cause, Millis, Outcome, test_summary};
+
+    /// An hour of a build of which the `n`th attempt needs `need_mib`.
+    fn attempt(n: usize, package: &str, need_mib: u64) -> Summary {
+        let mut summary = test_summary(&format!("{package}-{n}"), package, "1", need_mib);
+        summary.started_unix_ms = 1_700_000_000_000 + 3_600_000 * n as u64;
+        summary.wall = Millis(3_600_000);
+        summary
+    }
+
+    /// 1 GiB, and 3 GiB from the tenth attempt on.
+    fn grown(package: &str) -> Vec<Summary> {
+        (0..14).map(|n| attempt(n, package, if n < 10 { 1024 } else { 3072 })).collect()
+    }
+
+    fn newest_first(mut attempts: Vec<Summary>) -> Vec<Arc<Summary>> {
+        attempts.reverse();
+        attempts.into_iter().map(Arc::new).collect()
+    }
+
+    fn found(attempts: Vec<Summary>) -> Vec<Regression> {
+        regressions(&newest_first(attempts), &Filter::default(), 100)
+    }
+
+    #[test]
+    fn a_jump_names_the_attempt_where_it_began_the_factor_and_what_changed() {
+        let mut attempts = grown("zlib");
+        for attempt in &mut attempts[10..] {
+            attempt.key.version = "2".to_owned();
+            attempt.key.compiler = "gcc".to_owned();
+        }
+        let found = found(attempts);
+        assert_eq!(found.len(), 1);
+        let regression = &found[0];
+        assert_eq!((regression.attempt.as_str(), regression.kind), ("zlib-10", Kind::Step));
+        assert_eq!((regression.attempts_before, regression.attempts_since), (10, 4));
+        assert!((regression.factor - 3.0).abs() < 1e-3, "{}", regression.factor);
+        assert_eq!((regression.before, regression.now), (Bytes(1 << 30), Bytes(3 << 30)));
+        assert_eq!(regression.changed, "version 1 -> 2, compiler @ -> gcc@");
+        assert!((regression.extra_gib_hours - 8.0).abs() < 1e-3, "{}", regression.extra_gib_hours);
+        assert_eq!(found_in(grown("zlib"))[0].changed, "", "nothing in the key changed");
+    }
+
+    fn found_in(attempts: Vec<Summary>) -> Vec<Regression> {
+        found(attempts)
+    }
+
+    #[test]
+    fn attempts_that_memory_stopped_count_and_other_failures_do_not() {
+        let mut stopped = grown("zlib");
+        let mut broken = grown("zlib");
+        for n in 10..14 {
+            stopped[n] = Summary { outcome: Outcome::Failed, censored: true, ..stopped[n].clone() };
+            broken[n] =
+                Summary { outcome: Outcome::Failed, cause: Some(Cause::Deterministic), ..broken[n].clone() };
+        }
+        assert_eq!((found(stopped).len(), found(broken).len()), (1, 0));
+    }
+
+    #[test]
+    fn other_jobs_variants_and_small_builds_are_no_regressions() {
+        let mut jobs = grown("zlib");
+        jobs[10..].iter_mut().for_each(|attempt| attempt.key.hints.build_jobs = Some(16));
+        let mut variants = grown("zlib");
+        variants[10..].iter_mut().for_each(|attempt| attempt.key.variants = "+all".to_owned());
+        let small = (0..14).map(|n| attempt(n, "zlib", if n < 10 { 10 } else { 50 })).collect();
+        assert_eq!([found(jobs), found(variants), found(small)].map(|found| found.len()), [0, 0, 0]);
+    }
+
+    #[test]
+    fn the_filter_counts_for_the_place_where_it_began_and_what_was_usual_is_learnt_from_all() {
+        let attempts = newest_first([grown("zlib"), grown("hdf5")].concat());
+        let began = attempt(10, "zlib", 1).ended_unix_ms();
+        let count = |filter: Filter| regressions(&attempts, &filter, 100).len();
+        assert_eq!(count(Filter { package: "zlib".into(), ..Filter::default() }), 1);
+        assert_eq!(count(Filter { from_unix_ms: Some(began), ..Filter::default() }), 2);
+        assert_eq!(count(Filter { from_unix_ms: Some(began + 1), ..Filter::default() }), 0);
+        assert_eq!(count(Filter { to_unix_ms: Some(began), ..Filter::default() }), 0);
+        assert_eq!(regressions(&attempts, &Filter::default(), 1).len(), 1);
+    }
+
+    #[test]
+    fn the_most_expensive_comes_first_and_savings_last() {
+        let saved = (0..14).map(|n| attempt(n, "saved", if n < 10 { 3072 } else { 1024 }));
+        let large = (0..14).map(|n| attempt(n, "large", if n < 10 { 10_240 } else { 30_720 }));
+        let all = grown("zlib").into_iter().chain(saved).chain(large).collect();
+        let names: Vec<String> = found(all).into_iter().map(|regression| regression.key.package).collect();
+        assert_eq!(names, ["large", "zlib", "saved"]);
+    }
+}

@@ -1,0 +1,150 @@
+//! A server that keeps nothing and works nothing out, as a process of its own: what gRPC by itself costs.
+//!
+//! A program that wants one calls [`is_asked`] first thing in its `main`, and then [`serve`]: the process is the same program.
+
+use std::{
+    env,
+    io::{BufRead as _, BufReader, Write as _},
+    pin::Pin,
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::Context as _;
+use plimsoll_proto::v1::{
+    self as pb,
+    agent_message::Message as Sent,
+    collector_server::{Collector, CollectorServer},
+    predictor_server::{Predictor, PredictorServer},
+    server_message::Message as Answer,
+};
+use tokio::net::TcpListener;
+use tokio_stream::{Stream, StreamExt as _, wrappers::TcpListenerStream};
+use tonic::{Request, Response, Status, Streaming, transport};
+
+/// The word that makes a program the bare server.
+const WORD: &str = "serve-bare";
+
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+struct Bare;
+
+#[tonic::async_trait]
+impl Collector for Bare {
+    type StreamStream = Answers<pb::ServerMessage>;
+
+    async fn stream(
+        &self,
+        request: Request<Streaming<pb::AgentMessage>>,
+    ) -> Result<Response<Self::StreamStream>, Status> {
+        let answers = request.into_inner().map(|message| {
+            let answer = match message?.message {
+                Some(Sent::Hello(hello)) => {
+                    Answer::Welcome(pb::Welcome { attempt: hello.attempt, ..pb::Welcome::default() })
+                }
+                Some(Sent::Batch(batch)) => {
+                    let last = batch.first_sequence + batch.samples.len() as u64 - 1;
+                    ack(batch.attempt, last)
+                }
+                Some(Sent::Finish(finish)) => ack(finish.attempt, finish.last_sequence),
+                None => return Err(Status::invalid_argument("an empty message")),
+            };
+            Ok(pb::ServerMessage { message: Some(answer) })
+        });
+        Ok(Response::new(Box::pin(answers)))
+    }
+}
+
+fn ack(attempt: String, acknowledged: u64) -> Answer {
+    Answer::Ack(pb::Ack { attempt, acknowledged, sealed: false })
+}
+
+#[tonic::async_trait]
+impl Predictor for Bare {
+    type PredictBatchStream = Answers<pb::PredictBatchResponse>;
+
+    async fn predict(
+        &self,
+        _request: Request<pb::PredictRequest>,
+    ) -> Result<Response<pb::PredictResponse>, Status> {
+        Ok(Response::new(pb::PredictResponse::default()))
+    }
+
+    async fn predict_batch(
+        &self,
+        _request: Request<Streaming<pb::PredictRequest>>,
+    ) -> Result<Response<Self::PredictBatchStream>, Status> {
+        Err(Status::unimplemented("a bare server"))
+    }
+
+    async fn should_retry(
+        &self,
+        _request: Request<pb::ShouldRetryRequest>,
+    ) -> Result<Response<pb::ShouldRetryResponse>, Status> {
+        Ok(Response::new(pb::ShouldRetryResponse::default()))
+    }
+
+    async fn explain(
+        &self,
+        _request: Request<pb::PredictRequest>,
+    ) -> Result<Response<pb::ExplainResponse>, Status> {
+        Ok(Response::new(pb::ExplainResponse::default()))
+    }
+}
+
+/// This process is to be the bare server.
+pub fn is_asked() -> bool {
+    env::args().nth(1).is_some_and(|word| word == WORD)
+}
+
+/// Serves until the process is killed; its address is the first line on stdout.
+///
+/// # Errors
+/// No address is free, or serving failed.
+pub async fn serve() -> anyhow::Result<()> {
+    crate::allow_open_files()?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
+    let incoming = TcpListenerStream::new(listener).map(|connection| {
+        let connection = connection?;
+        connection.set_nodelay(true)?;
+        Ok::<_, std::io::Error>(connection)
+    });
+    let server = transport::Server::builder().add_service(CollectorServer::new(Bare));
+    server.add_service(PredictorServer::new(Bare)).serve_with_incoming(incoming).await?;
+    Ok(())
+}
+
+/// A bare server that runs. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct BareServer {
+    child: Child,
+    /// The URL for clients.
+    pub url: String,
+}
+
+impl BareServer {
+    /// Starts this program once more, as the bare server.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start() -> anyhow::Result<Self> {
+        let mut command = Command::new(env::current_exe()?);
+        let mut child = command.arg(WORD).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("no stdout")?).read_line(&mut line)?;
+        Ok(Self { child, url: format!("http://{}", line.trim()) })
+    }
+
+    /// Process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for BareServer {
+    fn drop(&mut self) {
+        // one that has ended already needs nothing
+        let _gone = self.child.kill();
+        let _status = self.child.wait();
+    }
+}

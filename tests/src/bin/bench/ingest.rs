@@ -1,0 +1,84 @@
+//! Samples acknowledged a second, against the same messages on a stream that keeps nothing.
+
+use std::{path::Path, time::Instant};
+
+use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
+use plimsoll_tests::{
+    Sender, Server,
+    bare::BareServer,
+    figures::{Usage, bytes_below, median},
+    hello, sample,
+};
+use tokio::task::JoinSet;
+
+use crate::ROUNDS;
+
+const STREAMS: u64 = 32;
+const BATCHES: u64 = 100;
+const BATCH: u64 = 100;
+/// Samples of one round.
+const SAMPLES: u64 = STREAMS * BATCHES * BATCH;
+
+pub(crate) async fn against_bare(server: &Server, bare: &BareServer, data: &Path) -> anyhow::Result<()> {
+    let (mut kept, mut passed) = (Vec::new(), Vec::new());
+    let before = Usage::of(server.pid())?.cpu_ms;
+    for round in 0..ROUNDS {
+        kept.push(stream(&server.url(), round).await?);
+        passed.push(stream(&bare.url, round).await?);
+    }
+    let cpu_us =
+        (Usage::of(server.pid())?.cpu_ms - before) as f64 * 1000.0 / (SAMPLES * ROUNDS as u64) as f64;
+    let (kept, passed) = (median(&mut kept), median(&mut passed));
+    println!("samples acknowledged a second, {STREAMS} streams, batches of {BATCH}:");
+    println!("  {kept:.0}; a bare stream {passed:.0}; ratio {:.2}; goal 0.5", kept / passed);
+    println!("  {cpu_us:.2} us of CPU a sample");
+    let disk = bytes_below(data)? as f64 / (SAMPLES * ROUNDS as u64) as f64;
+    println!("  disk: {disk:.1} bytes a sample of seven values, sealed");
+    println!("  wire: {} bytes a sample", wire_bytes() / BATCH as usize);
+    Ok(())
+}
+
+/// Samples a second.
+async fn stream(url: &str, round: usize) -> anyhow::Result<f64> {
+    let began = Instant::now();
+    let mut streams = JoinSet::new();
+    for n in 0..STREAMS {
+        let (url, attempt) = (url.to_owned(), format!("bench-{round}-{n}"));
+        streams.spawn(async move { send(&url, &attempt).await });
+    }
+    while let Some(ended) = streams.join_next().await {
+        ended??;
+    }
+    Ok(SAMPLES as f64 / began.elapsed().as_secs_f64())
+}
+
+async fn send(url: &str, attempt: &str) -> Result<(), tonic::Status> {
+    let mut stream = Sender::connect(url).await?;
+    stream.exchange(hello(attempt, "bench")).await?;
+    for n in 0..BATCHES {
+        stream.exchange(batch(attempt, n * BATCH + 1)).await?;
+    }
+    let last_sequence = BATCHES * BATCH;
+    let exit = Some(pb::Exit { code: Some(0), signal: None });
+    let wall_ms = last_sequence * 1000;
+    let finish =
+        pb::Finish { attempt: attempt.into(), last_sequence, wall_ms, exit, ..pb::Finish::default() };
+    stream.exchange(Sent::Finish(finish)).await.map(drop)
+}
+
+/// A message of [`BATCH`] samples.
+pub(crate) fn batch(attempt: &str, first_sequence: u64) -> Sent {
+    let samples = (first_sequence..first_sequence + BATCH).map(sample).collect();
+    Sent::Batch(pb::Batch { attempt: attempt.into(), first_sequence, lost: 0, samples })
+}
+
+/// Samples of one message.
+pub(crate) const fn batch_samples() -> u64 {
+    BATCH
+}
+
+fn wire_bytes() -> usize {
+    let samples = (1..=BATCH).map(sample).collect();
+    let attempt = "bench-0-1".to_owned();
+    prost::Message::encoded_len(&pb::Batch { attempt, first_sequence: 1, lost: 0, samples })
+}

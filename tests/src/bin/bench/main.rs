@@ -1,0 +1,62 @@
+//! What it costs, each figure beside its limit in the same run: samples against a bare stream, a durable batch against one
+//! sync of the file system, Predict against an empty call, the agent beside an idle command. Medians of several rounds, turn
+//! about, so that noise hits both; loopback only; ends by itself.
+//!
+//! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [rate] [history] [agent]`; all of them without a word.
+
+#![expect(clippy::print_stdout, reason = "figures go to stdout")]
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "figures are printed with three digits"
+)]
+
+mod agent;
+mod asking;
+mod disk;
+mod history;
+mod ingest;
+mod rate;
+
+use std::env;
+
+use plimsoll_tests::{Profile, Programs, Server, allow_open_files, bare};
+
+/// Rounds of each measurement.
+const ROUNDS: usize = 5;
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    if bare::is_asked() {
+        return bare::serve().await;
+    }
+    let words: Vec<String> = env::args().skip(1).collect();
+    let asked = |name: &str| words.is_empty() || words.iter().any(|word| word == name);
+    allow_open_files()?;
+    let programs = Programs::build(Profile::Release)?;
+    let dir = tempfile::tempdir()?;
+    let data = dir.path().join("data");
+    let server = Server::start_with(&programs, &data, &["--log", "warn"])?;
+    let bare = bare::BareServer::start()?;
+    if asked("ingest") {
+        ingest::against_bare(&server, &bare, &data).await?;
+    }
+    if asked("disk") {
+        disk::against_sync(&server, dir.path()).await?;
+    }
+    if asked("predict") {
+        asking::against_empty(&server, &bare).await?;
+    }
+    if asked("rate") {
+        rate::at_a_fixed_rate(&server, &bare).await?;
+    }
+    if asked("agent") {
+        agent::beside_nothing(&programs, &server, dir.path())?;
+    }
+    drop(server);
+    if asked("history") {
+        history::of_growing_size(&programs, &bare, dir.path()).await?;
+    }
+    Ok(())
+}
