@@ -156,6 +156,8 @@ impl<'a> Attempt<'a> {
             phases,
             curve,
             attempt: id,
+            number: settings.number,
+            retries: settings.retries.clone(),
             delivery,
             measures_only,
             advice,

@@ -88,6 +88,8 @@ fn value(facts: &Facts) -> Value {
     let parse = |text: String| serde_json::from_str(&text).unwrap_or(Value::Null);
     json!({
         "attempt": facts.attempt,
+        "number": facts.number,
+        "retries": facts.retries,
         "name": facts.name,
         "exit": { "code": exit.code, "signal": exit.signal },
         "followed_until": match &facts.end { End::Followed(until) => Some(until), End::Exited(_) => None },

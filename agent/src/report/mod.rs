@@ -98,6 +98,10 @@ pub(crate) struct Facts {
     /// The need over the time of the build, in equal parts.
     pub(crate) curve: Vec<u64>,
     pub(crate) attempt: String,
+    /// Number of the attempt; 0 counts as 1.
+    pub(crate) number: u32,
+    /// The attempt that this one retries; may be empty.
+    pub(crate) retries: String,
     pub(crate) delivery: delivery::Report,
     /// Samples go nowhere, on purpose.
     pub(crate) measures_only: bool,
@@ -120,10 +124,15 @@ pub(crate) fn render(facts: &Facts, settings: &Settings) -> Option<String> {
         Style::Text if settings.fold => {
             let (now, head) = (clock::unix_ms() / 1000, line::Head(facts));
             let body = text::body(facts, settings.utf8);
+            // sections of one log need different names
+            let section = match facts.number {
+                0 | 1 => "plimsoll".to_owned(),
+                number => format!("plimsoll_{number}"),
+            };
             // the marks that GitLab's log viewer folds by; the second one must begin a line
             Some(format!(
-                "\x1b[0Ksection_start:{now}:plimsoll[collapsed=true]\r\x1b[0K{head}\n{body}\
-                 \x1b[0Ksection_end:{now}:plimsoll\r\x1b[0K"
+                "\x1b[0Ksection_start:{now}:{section}[collapsed=true]\r\x1b[0K{head}\n{body}\
+                 \x1b[0Ksection_end:{now}:{section}\r\x1b[0K"
             ))
         }
         Style::Text => {

@@ -68,17 +68,24 @@ fn as_is(verdict: &Verdict) -> Next {
 
 /// With the number that the verdict gives.
 fn fewer(verdict: &Verdict, place: &Place) -> Next {
-    let given = verdict.next.as_ref().and_then(|next| next.build_jobs.as_ref());
-    let jobs = given.and_then(|jobs| u32::try_from(jobs.value).ok()).filter(|&jobs| jobs > 0);
-    match (jobs, place.jobs) {
+    match (given_jobs(verdict), place.jobs) {
         (Some(jobs), had) if had.is_none_or(|had| jobs < had) => with_jobs(jobs, place, reason(verdict)),
         _ => Next::Stop("the verdict names no number of jobs below that of this try".to_owned()),
     }
 }
 
-/// More memory is not to be had here. As many jobs as fit, if memory follows their number.
+/// The number of jobs of the next attempt.
+fn given_jobs(verdict: &Verdict) -> Option<u32> {
+    let given = verdict.next.as_ref()?.build_jobs.as_ref()?;
+    u32::try_from(given.value).ok().filter(|&jobs| jobs > 0)
+}
+
+/// More is not to be had here. Where memory was short: as many jobs as fit, if memory follows their number.
 fn smaller(verdict: &Verdict, place: &Place) -> Next {
     let needs = format!("it needs a larger place: {}", reason(verdict));
+    if !matches!(verdict.cause(), Cause::Oom | Cause::Starved) {
+        return Next::Stop(needs);
+    }
     if place.larger_elsewhere {
         return Next::Stop(format!("{needs}; the exit code asks for one"));
     }
@@ -89,11 +96,13 @@ fn smaller(verdict: &Verdict, place: &Place) -> Next {
         return Next::Stop(format!("{needs}, and runs a single job already"));
     }
     let wanted = verdict.next.as_ref().and_then(|next| next.memory_limit_bytes.as_ref());
+    // the larger place may be meant for fewer jobs, too
+    let meant = given_jobs(verdict).map_or(had, |jobs| jobs.min(had));
     let fitting = match (place.memory_limit, wanted.map(|size| size.value)) {
         (Some(limit), Some(wanted)) if wanted > limit => {
-            u32::try_from(u128::from(had) * u128::from(limit) / u128::from(wanted)).unwrap_or(had)
+            u32::try_from(u128::from(meant) * u128::from(limit) / u128::from(wanted)).unwrap_or(meant)
         }
-        _ => had / 2,
+        _ => meant.min(had / 2),
     };
     let why = format!("{}; there is no more memory here, so with fewer jobs", reason(verdict));
     with_jobs(fitting.clamp(1, had.saturating_sub(1)), place, why)
@@ -134,9 +143,9 @@ mod tests {
         Place { jobs: Some(jobs), memory_limit: Some(4 << 30), ..Place::default() }
     }
 
-    fn jobs(next: Next) -> Option<u32> {
+    fn jobs(next: &Next) -> Option<u32> {
         match next {
-            Next::Again { jobs, .. } => jobs,
+            Next::Again { jobs, .. } => *jobs,
             Next::Stop(_) => None,
         }
     }
@@ -150,8 +159,8 @@ mod tests {
 
     #[test]
     fn fewer_jobs_are_those_of_the_verdict_and_never_more_than_before() {
-        assert_eq!(jobs(next(&sized(Action::FewerJobs, 4, 0), &place(8))), Some(4));
-        assert_eq!(jobs(next(&sized(Action::FewerJobs, 4, 0), &Place::default())), Some(4));
+        assert_eq!(jobs(&next(&sized(Action::FewerJobs, 4, 0), &place(8))), Some(4));
+        assert_eq!(jobs(&next(&sized(Action::FewerJobs, 4, 0), &Place::default())), Some(4));
         for (given, had) in [(4, 4), (8, 4), (0, 4), (u64::MAX, 4)] {
             let stopped = why(next(&sized(Action::FewerJobs, given, 0), &place(had)));
             assert!(stopped.contains("no number of jobs below"), "{given}: {stopped}");
@@ -161,15 +170,25 @@ mod tests {
 
     #[test]
     fn a_build_that_is_too_large_runs_as_many_jobs_as_fit_its_place() {
-        assert_eq!(jobs(next(&sized(Action::Bigger, 8, 6 << 30), &place(8))), Some(5));
-        assert_eq!(jobs(next(&sized(Action::Bigger, 8, 1 << 50), &place(8))), Some(1));
-        assert_eq!(jobs(next(&sized(Action::Bigger, 8, (4 << 30) + 1), &place(8))), Some(7));
-        assert_eq!(jobs(next(&sized(Action::Bigger, 8, 1), &place(8))), Some(4), "another limit was short");
-        assert_eq!(jobs(next(&verdict(Action::Bigger), &place(3))), Some(1));
-        assert!(why(next(&verdict(Action::Bigger), &place(1))).contains("a single job already"));
-        assert!(why(next(&verdict(Action::Bigger), &Place::default())).contains("--key build_jobs=N"));
+        let short = |verdict| Verdict { cause: Cause::Oom.into(), ..verdict };
+        let with = |given, memory| short(sized(Action::Bigger, given, memory));
+        assert_eq!(jobs(&next(&with(8, 6 << 30), &place(8))), Some(5));
+        assert_eq!(jobs(&next(&with(4, 6 << 30), &place(8))), Some(2), "6 GiB are meant for 4 jobs");
+        assert_eq!(jobs(&next(&with(8, 1 << 50), &place(8))), Some(1));
+        assert_eq!(jobs(&next(&with(8, (4 << 30) + 1), &place(8))), Some(7));
+        assert_eq!(jobs(&next(&with(8, 1), &place(8))), Some(4), "another limit was short");
+        let bare = short(verdict(Action::Bigger));
+        assert_eq!(jobs(&next(&bare, &place(3))), Some(1));
+        assert!(why(next(&bare, &place(1))).contains("a single job already"));
+        assert!(why(next(&bare, &Place::default())).contains("--key build_jobs=N"));
         let elsewhere = Place { larger_elsewhere: true, ..place(8) };
-        assert!(why(next(&verdict(Action::Bigger), &elsewhere)).contains("the exit code asks for one"));
+        assert!(why(next(&bare, &elsewhere)).contains("the exit code asks for one"));
+    }
+
+    #[test]
+    fn more_cpu_is_not_made_up_for_by_fewer_jobs() {
+        let slow = Verdict { cause: Cause::Contention.into(), ..sized(Action::Bigger, 8, 6 << 30) };
+        assert_eq!(why(next(&slow, &place(8))), "it needs a larger place: so it is");
     }
 
     #[test]

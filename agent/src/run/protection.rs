@@ -46,3 +46,29 @@ impl Protection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_started_after_it_was_lifted_can_be_killed() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("proc/self/oom_score_adj");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "17\n").unwrap();
+        let score = || fs::read_to_string(&file).unwrap();
+        let mut protection = Protection::new(&Kernel::at(root.path()));
+        protection.lift().unwrap();
+        assert_eq!(score(), "17\n", "it was not taken");
+        for _try in 0..2 {
+            protection.take();
+            assert_eq!(score(), "-1000");
+            protection.lift().unwrap();
+            assert_eq!(score(), "17");
+        }
+        protection.take();
+        fs::remove_dir_all(file.parent().unwrap()).unwrap();
+        assert!(protection.lift().is_err());
+    }
+}

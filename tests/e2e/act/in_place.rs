@@ -11,7 +11,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use plimsoll_proto::v1::{Action, Outlook, Verdict};
+use plimsoll_proto::v1::{Action, Cause, Outlook, Verdict};
 use plimsoll_tests::{Agent, Answer, Programs, Server};
 
 use super::judge::{Judge, fewer, verdict};
@@ -105,7 +105,8 @@ async fn tools_are_told_the_number_by_their_variables() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_larger_place_is_asked_for_where_there_is_one_and_made_up_for_by_fewer_jobs_elsewhere() {
     let dir = tempfile::tempdir().unwrap();
-    let judge = Judge::with(&[verdict(Action::Bigger), verdict(Action::Bigger)]).await;
+    let oom = Verdict { cause: Cause::Oom.into(), ..verdict(Action::Bigger) };
+    let judge = Judge::with(&[oom.clone(), oom]).await;
     let agent = agent(&judge, dir.path());
     let options = ["--retry-in-place", "1", "--key", "build_jobs=4"];
     let here = run(&agent, &options, "echo {jobs}; [ {jobs} = 2 ] || exit 3").await;
@@ -187,7 +188,8 @@ async fn a_build_that_was_told_to_end_is_not_tried_again() {
     let agent = agent(&judge, dir.path());
     let options = ["--retry-in-place", "3", "--exit-code-for", "as-is=81"];
     // it cleans up, and fails in its own way
-    let script = "trap 'exit 4' TERM; echo x >>$DIR/tries; echo ready >&2; while :; do sleep 0.05; done";
+    let script = "trap 'exit 4' TERM; echo x >>$DIR/tries; [ $(wc -l <$DIR/tries) = 1 ] || exit 5; echo ready >&2; \
+                  while :; do sleep 0.05; done";
     let (code, said) = terminate_at(&agent, &options, script, "ready").await;
     assert_eq!(code, Some(4), "{said}");
     assert!(said.contains("exit code 4 stays: the job was told to end"), "{said}");

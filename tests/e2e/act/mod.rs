@@ -53,7 +53,7 @@ fn a_failure_ends_with_the_code_of_its_verdict() {
     let ran = run(&site.agent, &["--exit-code-for", "bigger=82", "--exit-code-for", "longer=84"], BROKEN);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("exit code 1 stays: no code is set for the verdict no"), "{}", ran.stderr);
-    let fleet = site.agent.clone().with("PLIMSOLL_EXIT_CODE_FOR", "no=90");
+    let fleet = site.agent.with("PLIMSOLL_EXIT_CODE_FOR", "no=90");
     assert_eq!(run(&fleet, &["--quiet"], BROKEN).code, Some(90), "from the variable of a fleet");
 }
 
@@ -197,13 +197,18 @@ fn a_person_sees_what_a_retry_would_mean_and_gitlabs_list_is_taken() {
                    {"id":7,"name":"moon","status":"failed","created_at":"2024-01-15T11:00:00Z"}]"#;
     fs::write(&list, jobs).unwrap();
     let (log, list) = (log.to_str().unwrap(), list.to_str().unwrap());
-    let asked = ["should-retry", "--attempt", "7", "--log", log, "--include-retried", list];
+    let asked = ["should-retry", "--attempt", "7", "--log", log];
     let verdict = site.agent.json(&asked);
+    assert_eq!(verdict["action"], "as_is", "as far as agents know, it is the first failure: {verdict}");
     assert_eq!(verdict["outlook"]["signature_line"], "fatal: the moon is full", "{verdict}");
     assert!(verdict["outlook"]["cost_memory_gib_hours"].as_f64().unwrap() > 0.0, "{verdict}");
     assert_eq!(verdict["outlook"]["pass_rate"], serde_json::Value::Null, "{verdict}");
     let text = site.agent.call(&asked).stdout;
     assert!(text.contains("\nfailure: fatal: the moon is full\n") && text.contains("\ncost: "), "{text}");
+    let asked = [&asked[..], &["--include-retried", list]].concat();
+    let verdict = site.agent.json(&asked);
+    assert_eq!(verdict["action"], "no", "it was tried again already: {verdict}");
+    assert_eq!(site.agent.call(&asked).code, Some(10));
     fs::write(list, "{}").unwrap();
     let refused = site.agent.call(&asked);
     assert_eq!(refused.code, Some(2), "{refused:?}");

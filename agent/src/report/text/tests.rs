@@ -129,6 +129,8 @@ fn in_gitlab_the_page_is_folded_and_without_utf8_it_is_ascii() {
     assert!(start.starts_with("\x1b[0Ksection_start:") && rest.contains(" needed 3.00 GiB"), "{page}");
     let end = page.lines().last().unwrap();
     assert!(end.starts_with("\x1b[0Ksection_end:") && end.ends_with(":plimsoll\r\x1b[0K"), "{page}");
+    let again = render(&Facts { number: 2, ..good() }, &settings).unwrap();
+    assert!(again.contains(":plimsoll_2[collapsed=true]") && again.contains(":plimsoll_2\r"), "{again}");
 }
 
 #[test]
