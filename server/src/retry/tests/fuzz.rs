@@ -78,7 +78,7 @@ fn log(chance: &mut Chance, pieces: &[Vec<u8>]) -> String {
     for _ in 0..chance.below(4) {
         mutate(chance, &mut log);
     }
-    if chance.one_in(200) {
+    if chance.one_in(2000) {
         log = log.iter().copied().cycle().take(log.len() * chance.below(500)).collect();
     }
     if chance.one_in(50) {
