@@ -87,7 +87,7 @@ fn is_frame(line: &str) -> bool {
     line.trim_start().starts_with("File \"") && line.contains("\", line ")
 }
 
-/// A check that passed, in the words of TAP, Automake, Google's test library, Rust, CTest and pytest.
+/// A check that passed, in the words of TAP, Automake, Google's test library, Rust, `CTest` and pytest.
 fn went_well(text: &str) -> bool {
     let numbered =
         text.strip_prefix("ok ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
