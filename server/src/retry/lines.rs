@@ -38,7 +38,8 @@ impl End {
         let all: Vec<&str> = self.0.lines().map(|line| without_gutter(line.trim_end())).collect();
         let before = [""].into_iter().chain(all.iter().copied()).collect::<Vec<_>>();
         let pairs: Vec<(&str, &str)> = before.into_iter().zip(all).collect();
-        pairs.into_iter().rev().filter(|(before, line)| !quotes(before, line)).map(|(_, line)| line)
+        let says = |(before, line): &(&str, &str)| !line.is_empty() && !quotes(before, line);
+        pairs.into_iter().rev().filter(says).map(|(_, line)| line)
     }
 }
 
