@@ -23,8 +23,7 @@ async fn seen(server: &Server, name: &str, is: f64) {
 async fn attempts_that_are_opened_and_never_fed_are_bounded_and_end_by_themselves() {
     let dir = tempfile::tempdir().unwrap();
     let bound = OPEN.to_string();
-    let server =
-        Server::start_with(Programs::for_tests(), dir.path(), &["--open-attempts", &bound]).unwrap();
+    let server = Server::start_with(Programs::for_tests(), dir.path(), &["--open-attempts", &bound]).unwrap();
     let mut streams = Vec::new();
     for n in 0..OPEN {
         if n % 50 == 0 {

@@ -130,8 +130,7 @@ impl Worker {
         }
         session.close(finish)?;
         // an attempt that is closed for its silence was received when it was last heard of
-        let received =
-            if stream.is_some() { self.parts.clock.now_unix_ms() } else { session.heard.unix_ms };
+        let received = if stream.is_some() { self.parts.clock.now_unix_ms() } else { session.heard.unix_ms };
         let Session { attempt, progress, lost, .. } = &session;
         let mut summary = Summary::of(attempt, progress, &finish.totals, finish.wall, finish.exit);
         let (started, believed) = start(attempt.started_unix_ms, finish.wall, received);

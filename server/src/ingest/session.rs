@@ -265,7 +265,10 @@ mod tests {
         for unix_ms in [0, year_ms, u64::MAX] {
             session.heard.unix_ms = unix_ms;
             assert!(!session.is_silent(now + hour, hour));
-            assert!(session.is_silent(now + hour + hour, hour), "also one that is connected and says nothing");
+            assert!(
+                session.is_silent(now + hour + hour, hour),
+                "also one that is connected and says nothing"
+            );
         }
     }
 

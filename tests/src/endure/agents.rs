@@ -89,12 +89,7 @@ async fn stream(name: String, world: World) -> anyhow::Result<Ledger> {
 }
 
 /// Sends what the server does not have, and some of what it has, and ends the attempt.
-async fn deliver(
-    url: &str,
-    attempt: &str,
-    acknowledged: &mut u64,
-    total: &AtomicU64,
-) -> Result<(), Status> {
+async fn deliver(url: &str, attempt: &str, acknowledged: &mut u64, total: &AtomicU64) -> Result<(), Status> {
     let mut stream = Sender::connect(url).await?;
     // a stream that has ended says why when it is read
     let _ended = stream.send(hello(attempt, "zlib")).await;
@@ -185,10 +180,7 @@ pub(super) async fn check(url: &str, ledger: &Ledger) -> anyhow::Result<u64> {
 /// The attempt that all others are compared with.
 const UNDISTURBED: &str = "undisturbed";
 
-async fn shown(
-    client: &mut StatsClient<Channel>,
-    attempt: &str,
-) -> Result<pb::GetAttemptResponse, Status> {
+async fn shown(client: &mut StatsClient<Channel>, attempt: &str) -> Result<pb::GetAttemptResponse, Status> {
     let max_samples = u32::try_from(SAMPLES + 1).unwrap_or(u32::MAX);
     let request = pb::GetAttemptRequest { attempt: attempt.to_owned(), with_series: true, max_samples };
     Ok(client.get_attempt(request).await?.into_inner())

@@ -209,7 +209,8 @@ async fn stream(
                     return Ok(());
                 }
                 let samples = (sent + 1..=sent + BATCH).map(sample).collect();
-                let batch = pb::Batch { attempt: attempt.clone(), first_sequence: sent + 1, lost: 0, samples };
+                let batch =
+                    pb::Batch { attempt: attempt.clone(), first_sequence: sent + 1, lost: 0, samples };
                 sent = stream.exchange(Sent::Batch(batch)).await?;
                 done.samples.fetch_add(BATCH, Relaxed);
                 tokio::time::sleep(Duration::from_millis(dice.below(soak.pause_ms))).await;

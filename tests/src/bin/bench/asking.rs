@@ -30,8 +30,11 @@ pub(crate) async fn against_empty(server: &Server, bare: &BareServer) -> anyhow:
     let ours = Endpoint::new(server.url())?.connect().await?;
     let empty = Endpoint::new(bare.url.clone())?.connect().await?;
     for in_flight in [1, 64] {
-        let calls =
-            [("Predict", &ours, Call::Predict), ("health check", &ours, Call::Health), ("empty call", &empty, Call::Predict)];
+        let calls = [
+            ("Predict", &ours, Call::Predict),
+            ("health check", &ours, Call::Health),
+            ("empty call", &empty, Call::Predict),
+        ];
         let mut rates = [Vec::new(), Vec::new(), Vec::new()];
         let mut times = [Times::default(), Times::default(), Times::default()];
         for _round in 0..ROUNDS {

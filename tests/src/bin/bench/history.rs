@@ -29,7 +29,11 @@ pub(crate) fn package(n: u64) -> String {
     format!("package-{}", n.wrapping_mul(7919) % PACKAGES)
 }
 
-pub(crate) async fn of_growing_size(programs: &Programs, bare: &BareServer, dir: &Path) -> anyhow::Result<()> {
+pub(crate) async fn of_growing_size(
+    programs: &Programs,
+    bare: &BareServer,
+    dir: &Path,
+) -> anyhow::Result<()> {
     let empty = Endpoint::new(bare.url.clone())?.connect().await?;
     println!("Predict at 64 in flight from a history of growing size, {PACKAGES} packages:");
     for size in SIZES {
@@ -64,7 +68,10 @@ pub(crate) async fn of_growing_size(programs: &Programs, bare: &BareServer, dir:
 
 fn write_rows(path: &Path, size: u64) -> anyhow::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
-    writeln!(file, "attempt,package,version,arch,build_system,submitted_ms,wall_ms,peak_bytes,cpu_usec,build_jobs")?;
+    writeln!(
+        file,
+        "attempt,package,version,arch,build_system,submitted_ms,wall_ms,peak_bytes,cpu_usec,build_jobs"
+    )?;
     for n in 0..size {
         let (mixed, wall) = (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40, 60_000 + n % 600_000);
         writeln!(

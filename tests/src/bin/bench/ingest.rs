@@ -26,7 +26,8 @@ pub(crate) async fn against_bare(server: &Server, bare: &BareServer, data: &Path
         kept.push(stream(&server.url(), round).await?);
         passed.push(stream(&bare.url, round).await?);
     }
-    let cpu_us = (Usage::of(server.pid())?.cpu_ms - before) as f64 * 1000.0 / (SAMPLES * ROUNDS as u64) as f64;
+    let cpu_us =
+        (Usage::of(server.pid())?.cpu_ms - before) as f64 * 1000.0 / (SAMPLES * ROUNDS as u64) as f64;
     let (kept, passed) = (median(&mut kept), median(&mut passed));
     println!("samples acknowledged a second, {STREAMS} streams, batches of {BATCH}:");
     println!("  {kept:.0}; a bare stream {passed:.0}; ratio {:.2}; goal 0.5", kept / passed);

@@ -14,8 +14,6 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-
-
 /// Samples after which an attempt ends.
 const SAMPLES: u64 = 60;
 /// Most samples of one message.

@@ -25,7 +25,7 @@ const AGENTS: u64 = 10_000;
 const CONNECTIONS: u64 = 100;
 const SECONDS: u64 = 30;
 /// Calls of each kind a second, at a fixed rate.
-const CALLS: u64 = 200;
+const CALLS: u32 = 200;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -52,7 +52,8 @@ async fn against_the_server(fleet: &Fleet) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let server = Server::start(&Programs::build(Profile::Release)?, &dir.path().join("data"))?;
     let (url, (stop, stops)) = (server.url(), watch::channel(false));
-    let asking = asking::start(url.clone(), CALLS, stops.clone());
+    let bare = bare::BareServer::start()?;
+    let asking = asking::start(url.clone(), bare.url.clone(), CALLS, stops.clone());
     let watching = watching::look(&server, stops);
     let running = async {
         let run = fleet.run(&url).await;
@@ -60,11 +61,10 @@ async fn against_the_server(fleet: &Fleet) -> anyhow::Result<()> {
         run
     };
     let (run, most) = tokio::try_join!(running, watching)?;
-    let (predict, health) = asking.join().map_err(|_panic| anyhow::anyhow!("asking ended badly"))??;
+    let asked = asking.join().map_err(|_panic| anyhow::anyhow!("asking ended badly"))??;
     tell("plimsoll-server", fleet, run, Usage::of(server.pid())?);
     println!("  queue at most {} requests, {} MiB resident at most", most.queue, most.resident_kib / 1024);
-    println!("  Predict at {CALLS}/s: {predict}");
-    println!("  health check at {CALLS}/s: {health}");
+    println!("{CALLS} calls a second of each kind meanwhile, from when each was due:\n{asked}");
     Ok(())
 }
 
