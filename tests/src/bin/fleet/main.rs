@@ -13,13 +13,10 @@ mod watching;
 
 use std::{env, time::Duration};
 
-use plimsoll_tests::{
-    Profile, Programs, Server, allow_open_files, bare,
-    figures::{Times, Usage},
-};
+use plimsoll_tests::{Profile, Programs, Server, allow_open_files, bare, figures::Usage};
 use tokio::sync::watch;
 
-use crate::agents::Fleet;
+use crate::agents::{Fleet, Run};
 
 const AGENTS: u64 = 10_000;
 const CONNECTIONS: u64 = 100;
@@ -68,18 +65,17 @@ async fn against_the_server(fleet: &Fleet) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn tell(what: &str, fleet: &Fleet, (acknowledged, broken, times): (u64, u64, Times), usage: Usage) {
-    let seconds = fleet.time.as_secs().max(1);
+fn tell(what: &str, fleet: &Fleet, run: Run, usage: Usage) {
+    let Run { acknowledged, broken, times, took } = run;
+    let took = took.as_secs_f64().max(1.0);
+    #[expect(clippy::cast_precision_loss, reason = "printed without digits after the point")]
+    let (rate, cpu) = (acknowledged as f64 / took, usage.cpu_ms as f64 / took / 10.0);
+    let Fleet { agents, connections, time } = fleet;
     println!(
-        "{what}: {} agents on {} connections for {seconds} s: {} samples acknowledged a second, {broken} streams broken",
-        fleet.agents,
-        fleet.connections,
-        acknowledged / seconds
+        "{what}: {agents} agents on {connections} connections for {} s, which took {took:.1} s:",
+        time.as_secs()
     );
+    println!("  {rate:.0} samples acknowledged a second, {broken} streams broken");
     println!("  from sending to acknowledgement: {times}");
-    println!(
-        "  the server: {} % of a core, {} MiB resident at the end",
-        usage.cpu_ms / (seconds * 10),
-        usage.resident_kib / 1024
-    );
+    println!("  the server: {cpu:.0} % of a core, {} MiB resident at the end", usage.resident_kib / 1024);
 }
