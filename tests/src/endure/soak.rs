@@ -22,7 +22,7 @@ use tonic::{Status, transport::Endpoint};
 
 use super::{Dice, asking};
 use crate::{
-    Programs, Sender, Server,
+    Programs, QUIET, Sender, Server,
     figures::{Usage, bytes_below, median, metric},
     hello, sample,
 };
@@ -95,7 +95,7 @@ impl Soak {
         let dir = tempfile::tempdir()?;
         let series = SERIES_BYTES.to_string();
         let options = ["--series-max-bytes", &series, "--history-attempts", HISTORY, "--store-cache", "8MiB"];
-        let options = [&options[..], &["--log", "warn"]].concat();
+        let options = [&options[..], &["--log", QUIET]].concat();
         let server = Server::start_with(programs, dir.path(), &options)?;
         let (stop, stops) = watch::channel(false);
         let done = Arc::new(Done::default());

@@ -21,7 +21,7 @@ mod rate;
 
 use std::env;
 
-use plimsoll_tests::{Profile, Programs, Server, allow_open_files, bare};
+use plimsoll_tests::{Profile, Programs, QUIET, Server, allow_open_files, bare};
 
 /// Rounds of each measurement.
 const ROUNDS: usize = 5;
@@ -37,7 +37,7 @@ async fn main() -> anyhow::Result<()> {
     let programs = Programs::build(Profile::Release)?;
     let dir = tempfile::tempdir()?;
     let data = dir.path().join("data");
-    let server = Server::start_with(&programs, &data, &["--log", "warn"])?;
+    let server = Server::start_with(&programs, &data, &["--log", QUIET])?;
     let bare = bare::BareServer::start()?;
     if asked("ingest") {
         ingest::against_bare(&server, &bare, &data).await?;
