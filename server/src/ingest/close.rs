@@ -188,6 +188,7 @@ impl Worker {
             silent.map(|s| Ending { finish: abandoned(s), stream: None, answer: None }).collect();
         let (full, before) = (endings.len() == STEP, self.sessions.len());
         self.seal_all(endings).await;
+        self.count_open();
         // a store that takes nothing is tried again later
         full && self.sessions.len() < before
     }

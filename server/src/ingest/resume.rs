@@ -80,7 +80,7 @@ impl Worker {
             let session = self.take_up(attempt).await?;
             self.sessions.insert(session.attempt.id.clone(), session);
         }
-        self.parts.metrics.open_attempts.set(i64::try_from(self.sessions.len()).unwrap_or(i64::MAX));
+        self.count_open();
         Ok(())
     }
 

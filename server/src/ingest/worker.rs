@@ -121,6 +121,10 @@ impl Worker {
             self.settle(told).await;
         }
         self.seal_all(finishing).await;
+        self.count_open();
+    }
+
+    pub(super) fn count_open(&self) {
         self.parts.metrics.open_attempts.set(i64::try_from(self.sessions.len()).unwrap_or(i64::MAX));
     }
 

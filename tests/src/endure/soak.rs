@@ -34,7 +34,7 @@ const BATCHES: u64 = 60;
 /// Packages that are built.
 const PACKAGES: u64 = 50;
 /// Bound on the bytes of sealed samples.
-const SERIES_BYTES: u64 = 4 << 20;
+const SERIES_BYTES: u64 = 1 << 20;
 /// Attempts that the server learns from: a bound that is reached soon.
 const HISTORY: &str = "2000";
 /// What the engine takes at most of what it holds (measured: 1.6 to 2.6), and what it takes for itself.
