@@ -91,10 +91,9 @@ impl Worker {
         let extent = store::each_run(&self.parts.store, &id, |run| {
             for sample in &run.samples {
                 loose += 1;
-                if let Err(fault) = progress.add(sample) {
-                    // the samples were checked before they were stored: only a damaged record can bring this about
-                    tracing::warn!(attempt = %id, %fault, "a stored sample is out of order");
-                }
+                // the samples were checked before they were stored: only a damaged record can bring this about
+                let odd = |fault| tracing::warn!(attempt = %id, %fault, "a stored sample is out of order");
+                progress.add(sample).unwrap_or_else(odd);
             }
         });
         let extent = extent.await?;

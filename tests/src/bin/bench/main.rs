@@ -8,7 +8,6 @@
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
     reason = "figures are printed with three digits"
 )]
 
