@@ -15,4 +15,4 @@ pub use client::{Sender, hello, sample};
 pub use files::allow_open_files;
 pub use patience::eventually;
 pub use programs::{Profile, Programs};
-pub use server::Server;
+pub use server::{QUIET, Server};

@@ -22,6 +22,9 @@ use crate::programs::Programs;
 /// Between two looks at the log of a server that starts.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// What `--log` needs for a server that says where it listens, and nothing of each attempt.
+pub const QUIET: &str = "warn,plimsoll_server=info,plimsoll_server::ingest=warn";
+
 /// A running server. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Server {

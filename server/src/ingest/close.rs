@@ -64,12 +64,7 @@ impl Worker {
                 None => return,
                 // what is left is rolled with the next batch
                 Some(Ok((_, Ok(true)))) => {}
-                Some(Ok((id, Ok(false)))) => {
-                    if let Some(session) = self.sessions.get_mut(&id) {
-                        let sealed = std::mem::take(&mut session.loose);
-                        self.pass.add(&self.parts.retain, sealed);
-                    }
-                }
+                Some(Ok((id, Ok(false)))) => self.rolled(&id),
                 // the samples stay where they are, and the next batch tries again
                 Some(Ok((id, Err(error)))) => {
                     tracing::warn!(attempt = %id, %error, "could not seal the first part of a long attempt");
@@ -79,24 +74,30 @@ impl Worker {
         }
     }
 
+    /// Nothing of the attempt is loose any more.
+    fn rolled(&mut self, id: &AttemptId) {
+        if let Some(session) = self.sessions.get_mut(id) {
+            let sealed = std::mem::take(&mut session.loose);
+            self.pass.add(&self.parts.retain, sealed);
+        }
+    }
+
     /// Ends attempts. Nothing is appended to any of them meanwhile: the worker does nothing else.
     pub(super) async fn seal_all(&mut self, endings: Vec<Ending>) {
-        let (mut waiting, mut sealing, mut begun) = (endings.into_iter(), JoinSet::new(), HashSet::new());
+        let mut begun = HashSet::new();
+        let closed = endings.into_iter().filter_map(|ending| {
+            // the first end of an attempt is the one that counts
+            let open = begun.insert(ending.finish.attempt.clone());
+            self.closed(ending, open)
+        });
+        let mut waiting = closed.collect::<Vec<_>>().into_iter();
+        let mut sealing = JoinSet::new();
         loop {
-            for ending in waiting.by_ref().take(AT_ONCE - sealing.len()) {
-                // the first end of an attempt is the one that counts
-                let open = begun.insert(ending.finish.attempt.clone());
-                if let Some(closed) = self.closed(ending, open) {
-                    let store = self.parts.store.clone();
-                    sealing.spawn(async move {
-                        let sealed = store::seal(&store, &closed.session.attempt, &closed.summary).await;
-                        (closed, sealed.map(drop))
-                    });
-                }
+            for closed in waiting.by_ref().take(AT_ONCE - sealing.len()) {
+                sealing.spawn(seal(self.parts.store.clone(), closed));
             }
             match sealing.join_next().await {
-                None if waiting.len() == 0 => return,
-                None => {}
+                None => return,
                 Some(Ok((closed, sealed))) => self.sealed_now(closed, sealed),
                 // the attempt stays open, and whoever ends it is told to come back
                 Some(Err(error)) => tracing::error!(%error, "sealing an attempt ended badly"),
@@ -188,6 +189,7 @@ impl Worker {
             silent.map(|s| Ending { finish: abandoned(s), stream: None, answer: None }).collect();
         let (full, before) = (endings.len() == STEP, self.sessions.len());
         self.seal_all(endings).await;
+        self.count_open();
         // a store that takes nothing is tried again later
         full && self.sessions.len() < before
     }
@@ -202,6 +204,12 @@ async fn roll(store: Store, id: AttemptId) -> (AttemptId, Result<bool, SealError
     };
     let rolled = rolled.await;
     (id, rolled)
+}
+
+/// Seals one attempt.
+async fn seal(store: Store, closed: Closed) -> (Closed, Result<(), SealError>) {
+    let sealed = store::seal(&store, &closed.session.attempt, &closed.summary).await;
+    (closed, sealed.map(drop))
 }
 
 /// Says how the end of an attempt went.

@@ -105,7 +105,7 @@ impl Worker {
             let session = self.take_up(attempt).await?;
             self.sessions.insert(session.attempt.id.clone(), session);
         }
-        self.parts.metrics.open_attempts.set(i64::try_from(self.sessions.len()).unwrap_or(i64::MAX));
+        self.count_open();
         Ok(())
     }
 
@@ -137,10 +137,9 @@ impl Worker {
         let extent = store::each_run(&self.parts.store, &id, |run| {
             samples += run.samples.len() as u64;
             for sample in &run.samples {
-                if let Err(fault) = progress.add(sample) {
-                    // the samples were checked before they were stored: only a damaged record can bring this about
-                    tracing::warn!(attempt = %id, %fault, "a stored sample is out of order");
-                }
+                // the samples were checked before they were stored: only a damaged record can bring this about
+                let odd = |fault| tracing::warn!(attempt = %id, %fault, "a stored sample is out of order");
+                progress.add(sample).unwrap_or_else(odd);
             }
         });
         let extent = extent.await?;

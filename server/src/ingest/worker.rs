@@ -14,7 +14,7 @@ use super::{
     refusal::Refusal,
     request::{Change, Request, Running},
     retain::{self, Pass},
-    round::{Promise, RESERVE_OPERATIONS, Round},
+    round::{RESERVE_OPERATIONS, Round},
     session::{Heard, Session},
     settle::Remembered,
 };
@@ -23,6 +23,10 @@ use crate::{domain::AttemptId, store::BATCH_OPERATIONS};
 /// Requests taken at once: as many appends of one fragment as one commit holds. A disk that is slow to sync is then asked
 /// ten times a second, and not forty times, for ten thousand samples.
 const GATHER: usize = BATCH_OPERATIONS - RESERVE_OPERATIONS;
+
+/// Requests that are worked on, and answers that are given, before others get their turn: each answer wakes a stream, and a
+/// prediction must not wait behind a thousand of them.
+const TURN: usize = 64;
 
 /// How often silent attempts are looked for, at least; more often if silence is short.
 const SWEEP: Duration = Duration::from_mins(1);
@@ -88,7 +92,10 @@ impl Worker {
     async fn work(&mut self, requests: impl Iterator<Item = Request>) {
         let mut round = Round::default();
         let (mut finishing, mut settling) = (Vec::new(), Vec::new());
-        for request in requests {
+        for (n, request) in requests.enumerate() {
+            if n % TURN == TURN - 1 {
+                tokio::task::yield_now().await;
+            }
             match request {
                 // needs the samples of this round on disk
                 Request::Finish { finish, stream, answer } => {
@@ -121,6 +128,10 @@ impl Worker {
             self.settle(told).await;
         }
         self.seal_all(finishing).await;
+        self.count_open();
+    }
+
+    pub(super) fn count_open(&self) {
         self.parts.metrics.open_attempts.set(i64::try_from(self.sessions.len()).unwrap_or(i64::MAX));
     }
 
@@ -141,7 +152,12 @@ impl Worker {
         self.parts.metrics.samples_lost.inc_by(round.lost);
         let changed: Vec<AttemptId> = round.staged.keys().cloned().collect();
         self.sessions.extend(round.staged);
-        round.promises.into_iter().for_each(Promise::keep);
+        for (n, promise) in round.promises.into_iter().enumerate() {
+            promise.keep();
+            if n % TURN == TURN - 1 {
+                tokio::task::yield_now().await;
+            }
+        }
         for session in changed.iter().filter_map(|id| self.sessions.get(id)) {
             if self.changes.receiver_count() > 0 {
                 drop(self.changes.send(Change::Running(Box::new(running(session)))));

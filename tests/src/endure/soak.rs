@@ -22,7 +22,7 @@ use tonic::{Status, transport::Endpoint};
 
 use super::{Dice, asking};
 use crate::{
-    Programs, Sender, Server,
+    Programs, QUIET, Sender, Server,
     figures::{Usage, bytes_below, median, metric},
     hello, sample,
 };
@@ -33,8 +33,8 @@ const BATCH: u64 = 20;
 const BATCHES: u64 = 60;
 /// Packages that are built.
 const PACKAGES: u64 = 50;
-/// Bound on the bytes of sealed samples.
-const SERIES_BYTES: u64 = 4 << 20;
+/// Bound on the bytes of sealed samples: little, so that old ones go all the time.
+const SERIES_BYTES: u64 = 256 << 10;
 /// Attempts that the server learns from: a bound that is reached soon.
 const HISTORY: &str = "2000";
 /// What the engine takes at most of what it holds (measured: 1.6 to 2.6), and what it takes for itself.
@@ -95,7 +95,7 @@ impl Soak {
         let dir = tempfile::tempdir()?;
         let series = SERIES_BYTES.to_string();
         let options = ["--series-max-bytes", &series, "--history-attempts", HISTORY, "--store-cache", "8MiB"];
-        let options = [&options[..], &["--log", "warn"]].concat();
+        let options = [&options[..], &["--log", QUIET]].concat();
         let server = Server::start_with(programs, dir.path(), &options)?;
         let (stop, stops) = watch::channel(false);
         let done = Arc::new(Done::default());
@@ -204,16 +204,16 @@ async fn stream(
             let mut stream = Sender::open(connection).await?;
             sent = stream.exchange(hello.clone()).await?;
             let until = if dice.below(4) == 0 { sent + dice.below(10) * BATCH } else { last };
-            while sent < until.min(last) {
-                if *stop.borrow() {
-                    return Ok(());
-                }
+            while sent < until.min(last) && !*stop.borrow() {
                 let samples = (sent + 1..=sent + BATCH).map(sample).collect();
                 let batch =
                     pb::Batch { attempt: attempt.clone(), first_sequence: sent + 1, lost: 0, samples };
                 sent = stream.exchange(Sent::Batch(batch)).await?;
                 done.samples.fetch_add(BATCH, Relaxed);
                 tokio::time::sleep(Duration::from_millis(dice.below(soak.pause_ms))).await;
+            }
+            if *stop.borrow() {
+                return Ok(());
             }
             if sent >= last {
                 stream.exchange(end(&attempt, last, dice.below(5) == 0)).await?;

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::ensure;
 use plimsoll_tests::{
-    Programs, Server,
+    Programs, QUIET, Server,
     bare::BareServer,
     figures::{Times, Usage, median},
 };
@@ -46,7 +46,7 @@ pub(crate) async fn of_growing_size(
         let imported = began.elapsed().as_secs_f64();
         let began = Instant::now();
         let kept = size.to_string();
-        let server = Server::start_with(programs, &data, &["--history-attempts", &kept, "--log", "warn"])?;
+        let server = Server::start_with(programs, &data, &["--history-attempts", &kept, "--log", QUIET])?;
         let opened = began.elapsed().as_secs_f64();
         let ours = Endpoint::new(server.url())?.connect().await?;
         let (mut asked, mut nothing, mut times) = (Vec::new(), Vec::new(), Times::default());

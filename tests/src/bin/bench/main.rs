@@ -8,7 +8,6 @@
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
     reason = "figures are printed with three digits"
 )]
 
@@ -21,7 +20,7 @@ mod rate;
 
 use std::env;
 
-use plimsoll_tests::{Profile, Programs, Server, allow_open_files, bare};
+use plimsoll_tests::{Profile, Programs, QUIET, Server, allow_open_files, bare};
 
 /// Rounds of each measurement.
 const ROUNDS: usize = 5;
@@ -37,7 +36,7 @@ async fn main() -> anyhow::Result<()> {
     let programs = Programs::build(Profile::Release)?;
     let dir = tempfile::tempdir()?;
     let data = dir.path().join("data");
-    let server = Server::start_with(&programs, &data, &["--log", "warn"])?;
+    let server = Server::start_with(&programs, &data, &["--log", QUIET])?;
     let bare = bare::BareServer::start()?;
     if asked("ingest") {
         ingest::against_bare(&server, &bare, &data).await?;

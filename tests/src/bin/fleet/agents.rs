@@ -30,9 +30,22 @@ pub(crate) struct Fleet {
     pub(crate) time: Duration,
 }
 
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// Samples.
+    pub(crate) acknowledged: u64,
+    /// Streams.
+    pub(crate) broken: u64,
+    /// From sending to acknowledgement.
+    pub(crate) times: Times,
+    /// All of it: more than the time that was asked for, if the server did not keep up.
+    pub(crate) took: Duration,
+}
+
 impl Fleet {
-    /// Streams; gives the samples that were acknowledged, the streams that broke, and the times.
-    pub(crate) async fn run(&self, url: &str) -> anyhow::Result<(u64, u64, Times)> {
+    /// Streams, until everything that was sent by the end of the time is acknowledged.
+    pub(crate) async fn run(&self, url: &str) -> anyhow::Result<Run> {
         let connections = connect(url, self.connections.clamp(1, self.agents.max(1))).await?;
         let mut agents = JoinSet::new();
         let begin = Instant::now();
@@ -51,7 +64,7 @@ impl Fleet {
             }
             times.join(one.times);
         }
-        Ok((acknowledged, broken, times))
+        Ok(Run { acknowledged, broken, times, took: begin.elapsed() })
     }
 }
 

@@ -1,7 +1,9 @@
-//! Predict and the health check at a fixed rate, in turn, on a connection and a thread of their own: what ten thousand agents do to
-//! their own process is not to be measured.
+//! Predict, the health check of the same server and an empty call of a server that does nothing else, each at the same fixed
+//! rate, timed from the moment at which each was due: what the machine itself makes of a call beside ten thousand agents is in
+//! all three. On a thread of their own, because what the fleet does to its own process is not to be measured.
 
 use std::{
+    fmt,
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -10,41 +12,100 @@ use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
 use plimsoll_tests::figures::Times;
 use tokio::{
     sync::watch,
+    task::JoinSet,
     time::{Instant, MissedTickBehavior, interval},
 };
-use tonic::transport::Endpoint;
+use tonic::{
+    Status,
+    transport::{Channel, Endpoint},
+};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-/// What [`ask`] gives, on a thread of its own.
+/// Times of the three kinds of calls.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    predict: Times,
+    health: Times,
+    empty: Times,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Predict,
+    Health,
+    Empty,
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  Predict: {}", self.predict)?;
+        writeln!(f, "  health check of the same server: {}", self.health)?;
+        write!(f, "  an empty call of another server: {}", self.empty)
+    }
+}
+
+/// Asks `rate` times a second and kind until `stop`.
 pub(crate) fn start(
-    url: String,
-    rate: u64,
+    server: String,
+    bare: String,
+    rate: u32,
     stop: watch::Receiver<bool>,
-) -> JoinHandle<anyhow::Result<(Times, Times)>> {
+) -> JoinHandle<anyhow::Result<Asked>> {
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(ask(url, rate, stop))
+        runtime.block_on(ask((server, bare), rate, stop))
     })
 }
 
-/// Asks `rate` times a second until `stop`; gives the times of Predict and of the health check. A call that is late because
-/// the one before it was slow counts from when it was due.
-async fn ask(url: String, rate: u64, mut stop: watch::Receiver<bool>) -> anyhow::Result<(Times, Times)> {
-    let channel = Endpoint::new(url)?.connect().await?;
-    let (mut predictor, mut health) = (PredictorClient::new(channel.clone()), HealthClient::new(channel));
-    let (mut predicted, mut checked) = (Times::default(), Times::default());
-    let mut tick = interval(Duration::from_secs(1) / u32::try_from(rate.max(1))?);
+async fn ask(
+    (server, bare): (String, String),
+    rate: u32,
+    mut stop: watch::Receiver<bool>,
+) -> anyhow::Result<Asked> {
+    let server = Endpoint::new(server)?.connect().await?;
+    let bare = Endpoint::new(bare)?.connect().await?;
+    let (mut asked, mut calls) = (Asked::default(), JoinSet::new());
+    let mut tick = interval(Duration::from_secs(1) / rate.max(1));
     tick.set_missed_tick_behavior(MissedTickBehavior::Burst);
     loop {
         let due = tokio::select! {
             due = tick.tick() => due,
-            _ = stop.changed() => return Ok((predicted, checked)),
+            _ = stop.changed() => break,
         };
-        let key = Some(pb::Key { package: "fleet".into(), ..pb::Key::default() });
-        predictor.predict(pb::PredictRequest { key, ..Default::default() }).await?;
-        predicted.add(due.elapsed());
-        let asked = Instant::now();
-        health.check(HealthCheckRequest { service: String::new() }).await?;
-        checked.add(asked.elapsed());
+        for (kind, channel) in [(Kind::Predict, &server), (Kind::Health, &server), (Kind::Empty, &bare)] {
+            calls.spawn(call(kind, channel.clone(), due));
+        }
+        while let Some(ended) = calls.try_join_next() {
+            asked.take(ended??);
+        }
     }
+    while let Some(ended) = calls.join_next().await {
+        asked.take(ended??);
+    }
+    Ok(asked)
+}
+
+impl Asked {
+    fn take(&mut self, (kind, time): (Kind, Duration)) {
+        match kind {
+            Kind::Predict => self.predict.add(time),
+            Kind::Health => self.health.add(time),
+            Kind::Empty => self.empty.add(time),
+        }
+    }
+}
+
+async fn call(kind: Kind, channel: Channel, due: Instant) -> Result<(Kind, Duration), Status> {
+    match kind {
+        Kind::Predict | Kind::Empty => {
+            let key = Some(pb::Key { package: "fleet".into(), ..pb::Key::default() });
+            PredictorClient::new(channel).predict(pb::PredictRequest { key, ..Default::default() }).await?;
+        }
+        Kind::Health => {
+            let request = HealthCheckRequest { service: String::new() };
+            HealthClient::new(channel).check(request).await?;
+        }
+    }
+    Ok((kind, due.elapsed()))
 }

@@ -13,19 +13,16 @@ mod watching;
 
 use std::{env, time::Duration};
 
-use plimsoll_tests::{
-    Profile, Programs, Server, allow_open_files, bare,
-    figures::{Times, Usage},
-};
+use plimsoll_tests::{Profile, Programs, Server, allow_open_files, bare, figures::Usage};
 use tokio::sync::watch;
 
-use crate::agents::Fleet;
+use crate::agents::{Fleet, Run};
 
 const AGENTS: u64 = 10_000;
 const CONNECTIONS: u64 = 100;
 const SECONDS: u64 = 30;
 /// Calls of each kind a second, at a fixed rate.
-const CALLS: u64 = 200;
+const CALLS: u32 = 200;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -52,7 +49,8 @@ async fn against_the_server(fleet: &Fleet) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let server = Server::start(&Programs::build(Profile::Release)?, &dir.path().join("data"))?;
     let (url, (stop, stops)) = (server.url(), watch::channel(false));
-    let asking = asking::start(url.clone(), CALLS, stops.clone());
+    let bare = bare::BareServer::start()?;
+    let asking = asking::start(url.clone(), bare.url.clone(), CALLS, stops.clone());
     let watching = watching::look(&server, stops);
     let running = async {
         let run = fleet.run(&url).await;
@@ -60,26 +58,24 @@ async fn against_the_server(fleet: &Fleet) -> anyhow::Result<()> {
         run
     };
     let (run, most) = tokio::try_join!(running, watching)?;
-    let (predict, health) = asking.join().map_err(|_panic| anyhow::anyhow!("asking ended badly"))??;
+    let asked = asking.join().map_err(|_panic| anyhow::anyhow!("asking ended badly"))??;
     tell("plimsoll-server", fleet, run, Usage::of(server.pid())?);
     println!("  queue at most {} requests, {} MiB resident at most", most.queue, most.resident_kib / 1024);
-    println!("  Predict at {CALLS}/s: {predict}");
-    println!("  health check at {CALLS}/s: {health}");
+    println!("{CALLS} calls a second of each kind meanwhile, from when each was due:\n{asked}");
     Ok(())
 }
 
-fn tell(what: &str, fleet: &Fleet, (acknowledged, broken, times): (u64, u64, Times), usage: Usage) {
-    let seconds = fleet.time.as_secs().max(1);
+fn tell(what: &str, fleet: &Fleet, run: Run, usage: Usage) {
+    let Run { acknowledged, broken, times, took } = run;
+    let took = took.as_secs_f64().max(1.0);
+    #[expect(clippy::cast_precision_loss, reason = "printed without digits after the point")]
+    let (rate, cpu) = (acknowledged as f64 / took, usage.cpu_ms as f64 / took / 10.0);
+    let Fleet { agents, connections, time } = fleet;
     println!(
-        "{what}: {} agents on {} connections for {seconds} s: {} samples acknowledged a second, {broken} streams broken",
-        fleet.agents,
-        fleet.connections,
-        acknowledged / seconds
+        "{what}: {agents} agents on {connections} connections for {} s, which took {took:.1} s:",
+        time.as_secs()
     );
+    println!("  {rate:.0} samples acknowledged a second, {broken} streams broken");
     println!("  from sending to acknowledgement: {times}");
-    println!(
-        "  the server: {} % of a core, {} MiB resident at the end",
-        usage.cpu_ms / (seconds * 10),
-        usage.resident_kib / 1024
-    );
+    println!("  the server: {cpu:.0} % of a core, {} MiB resident at the end", usage.resident_kib / 1024);
 }

@@ -22,7 +22,7 @@ pub(crate) struct Most {
 
 /// Looks every second until `stop`.
 pub(crate) async fn look(server: &Server, mut stop: watch::Receiver<bool>) -> anyhow::Result<Most> {
-    let (mut most, mut looks, mut before) = (Most::default(), 0_u64, (0.0, Usage::default()));
+    let (mut most, mut looks, mut before) = (Most::default(), 0_u64, ([0.0; 3], Usage::default()));
     let mut tick = tokio::time::interval(Duration::from_secs(1));
     loop {
         tokio::select! {
@@ -37,14 +37,24 @@ pub(crate) async fn look(server: &Server, mut stop: watch::Receiver<bool>) -> an
         most.queue = most.queue.max(queue);
         most.resident_kib = most.resident_kib.max(usage.resident_kib);
         if looks.is_multiple_of(LINE_EVERY) {
-            let samples = number("plimsoll_ingest_samples_total")?;
+            let now = [
+                number("plimsoll_ingest_samples_total")?,
+                number("plimsoll_store_commit_seconds_count")?,
+                number("plimsoll_store_commit_seconds_sum")?,
+            ];
+            let [samples, commits, seconds] = [0, 1, 2].map(|n: usize| {
+                let of = |row: &[f64; 3]| row.get(n).copied().unwrap_or_default();
+                of(&now) - of(&before.0)
+            });
             let cpu = (usage.cpu_ms - before.1.cpu_ms) / (LINE_EVERY * 10);
-            let rate = (samples - before.0) / f64::from(u32::try_from(LINE_EVERY)?);
             println!(
-                "  {looks:>4} s: {rate:.0} samples/s, queue {queue}, {} MiB, {cpu} % of a core",
-                usage.resident_kib / 1024
+                "  {looks:>4} s: {:.0} samples/s, queue {queue}, {} MiB, {cpu} % of a core, {:.1} commits/s of {:.1} ms",
+                samples / f64::from(u32::try_from(LINE_EVERY)?),
+                usage.resident_kib / 1024,
+                commits / f64::from(u32::try_from(LINE_EVERY)?),
+                seconds * 1000.0 / commits.max(1.0),
             );
-            before = (samples, usage);
+            before = (now, usage);
         }
         looks += 1;
     }
