@@ -100,3 +100,11 @@ fn a_log_that_cannot_be_read_is_wrong_usage() {
     let words = ["--attempt", "a", "--log", "/no/such/log"];
     assert!(question(&words, &Job::default()).unwrap_err().contains("--log /no/such/log"));
 }
+
+#[tokio::test]
+async fn build_jobs_have_no_form_for_shells_and_that_is_said_before_anybody_is_asked() {
+    let words = ["predict", "--key", "package=zlib", "--explain", "jobs", "-o", "env"];
+    let Command::Predict(args) = parse(&words).unwrap() else { panic!("not predict") };
+    let failure = args.ask(&Job::default()).await.unwrap_err();
+    assert!(matches!(&failure, Failure::Question(text) if text.contains("-o text or -o json")), "{failure}");
+}
