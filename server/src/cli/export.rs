@@ -46,7 +46,14 @@ impl Export {
     async fn write(&self, store: &Store) -> anyhow::Result<(Loaded, u64)> {
         let mut ids = Vec::new();
         let mut target = Target::open(&self.file)?;
-        match export::history(store, &mut target, |id| ids.push(id)).await {
+        let mut progress = Progress::new();
+        let tell = |id| {
+            ids.push(id);
+            progress.count("attempts", ids.len() as u64);
+        };
+        let exported = export::history(store, &mut target, tell).await;
+        progress.end();
+        match exported {
             Ok(loaded) => {
                 target.finish()?;
                 let samples = self.write_series(store, &ids).await?;

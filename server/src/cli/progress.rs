@@ -25,12 +25,28 @@ impl Progress {
         Self { shown: stderr().is_terminal(), last: None }
     }
 
-    /// `share` of `what` is done, 0 to 1.
-    pub(super) fn tell(&mut self, what: &str, share: f64) {
+    /// Whether it is time to say something, and somebody looks.
+    fn due(&mut self) -> bool {
         if !self.shown || self.last.is_some_and(|last| last.elapsed() < EVERY) {
-            return;
+            return false;
         }
         self.last = Some(Instant::now());
+        true
+    }
+
+    /// `count` of `what` are done; how many there are in all is not known.
+    pub(super) fn count(&mut self, what: &str, count: u64) {
+        if self.due() {
+            // a terminal that is gone needs no count
+            let _unseen = write!(stderr(), "\r\u{1b}[K{what:<16} {count}");
+        }
+    }
+
+    /// `share` of `what` is done, 0 to 1.
+    pub(super) fn tell(&mut self, what: &str, share: f64) {
+        if !self.due() {
+            return;
+        }
         let percent = (share.clamp(0.0, 1.0) * 100.0).round();
         let full = (0..WIDTH)
             .take_while(|n| f64::from(u32::try_from(*n).unwrap_or(0)) * 100.0 < percent * 30.0)

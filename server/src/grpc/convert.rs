@@ -224,6 +224,18 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_of_nothing_or_of_more_than_there_is_is_named() {
+        let limit = |bytes| {
+            ask(pb::PredictRequest { key: Some(named("zlib")), memory_limit_bytes: bytes })
+                .map(|(_, limit)| limit)
+        };
+        assert_eq!((limit(None), limit(Some(7))), (Ok(None), Ok(Some(Bytes(7)))));
+        for bytes in [0, u64::MAX] {
+            assert_eq!(limit(Some(bytes)).unwrap_err().field, "memory_limit_bytes", "{bytes}");
+        }
+    }
+
+    #[test]
     fn an_end_is_a_code_or_a_signal() {
         let wire = |code, signal| Some(pb::Exit { code, signal });
         assert_eq!(exit(None), Ok(None));

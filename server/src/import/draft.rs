@@ -110,7 +110,7 @@ impl Draft {
             started_unix_ms: self.submitted_ms.unwrap_or(0),
             wall,
             cpu: self.cpu,
-            cpu_peak: self.beside.cpu_peak.unwrap_or(self.cpu.cores_over(wall)),
+            cpu_peak: self.beside.cpu_peak.unwrap_or_else(|| self.cpu.cores_over(wall)),
             need_peak: peak,
             need_mean: self.mean.unwrap_or_default(),
             memory_peak: peak,

@@ -43,16 +43,15 @@ impl Reader {
     /// Opens a file and reads the names of its columns.
     pub(crate) fn open(path: &Path) -> Result<Self, FileError> {
         let text = source::open(path)?;
-        let (place, mut refusals) = (text.place, Refusals::default());
-        let (lines, place) = match text.form {
-            Form::JsonLines => (Lines::Json(text.bytes), place),
-            Form::Csv => (csv_columns(path, text.bytes)?, place),
+        let (place, plain) = (text.place, Refusals::default());
+        let (lines, place, refusals) = match text.form {
+            Form::JsonLines => (Lines::Json(text.bytes), place, plain),
+            Form::Csv => (csv_columns(path, text.bytes)?, place, plain),
             #[cfg(feature = "sqlite")]
             Form::Sqlite => {
-                refusals.unit = super::gantry::UNIT;
                 let jobs = super::gantry::Jobs::open(path)?;
                 let place = jobs.place.clone();
-                (Lines::Gantry(Box::new(jobs)), place)
+                (Lines::Gantry(Box::new(jobs)), place, Refusals { unit: super::gantry::UNIT, ..plain })
             }
             #[cfg(not(feature = "sqlite"))]
             Form::Sqlite => {

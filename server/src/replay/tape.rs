@@ -23,6 +23,8 @@ pub(super) struct Row {
     mean: Bytes,
     cpu: CpuMicros,
     pub(super) stopped: bool,
+    /// Place in the file, so that rows of the same time keep their order without room for a stable sort.
+    order: u32,
 }
 
 /// The rows that can be replayed, in the order of time.
@@ -52,8 +54,8 @@ impl Tape {
             }
         }
         tape.refusals = reader.refusals;
-        // stable: rows of the same time keep the order of the file
-        tape.rows.sort_by_key(|row| row.start_ms);
+        // rows of the same time keep the order of the file
+        tape.rows.sort_unstable_by_key(|row| (row.start_ms, row.order));
         tape.numbers = HashMap::new();
         Ok(tape)
     }
@@ -79,6 +81,7 @@ impl Tape {
             mean: summary.need_mean,
             cpu: summary.cpu,
             stopped: summary.censored,
+            order: u32::try_from(self.rows.len()).unwrap_or(u32::MAX),
         });
     }
 

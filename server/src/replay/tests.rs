@@ -63,6 +63,17 @@ fn an_attempt_teaches_when_it_has_ended_and_not_before() {
 }
 
 #[test]
+fn rows_of_the_same_time_keep_the_order_of_the_file() {
+    let mut text = "package,submitted_ms,wall_ms,peak_bytes\n".to_owned();
+    for n in 0..1000 {
+        writeln!(text, "zlib,{},1,{}", 1_700_000_000_000_u64 + u64::from(n % 2 == 0), 1_000_000 + n).unwrap();
+    }
+    let peaks: Vec<u64> = tape(&text).rows.iter().map(|row| row.peak.0 - 1_000_000).collect();
+    assert_eq!(peaks, (1..1000).step_by(2).chain((0..1000).step_by(2)).collect::<Vec<_>>());
+    assert!(size_of::<tape::Row>() <= 96, "{} bytes a row", size_of::<tape::Row>());
+}
+
+#[test]
 fn every_policy_settles_on_a_build_that_repeats() {
     let tape = builds(&[GIB; 60], 16 * GIB);
     for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Preset) {

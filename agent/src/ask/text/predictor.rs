@@ -71,6 +71,12 @@ pub(in crate::ask) fn render_verdict(verdict: &Verdict) -> String {
 
 /// What decided a number, and whose attempts it rests on.
 fn decided(basis: &Basis, term: Term) -> String {
+    // where no attempt says anything, there is no share of attempts either
+    match basis.bound.as_str() {
+        "default" => return "the default: nothing is known of it yet".to_owned(),
+        "asked for" => return "as asked for".to_owned(),
+        _ => {}
+    }
     let mut parts = Vec::new();
     if basis.quantile > 0.0 {
         parts.push(term(numbers::percent(basis.quantile)));
@@ -81,8 +87,6 @@ fn decided(basis: &Basis, term: Term) -> String {
     match basis.bound.as_str() {
         "" if basis.quantile <= 0.0 && basis.attempts > 0 => parts.push("seen most".to_owned()),
         "" => {}
-        "default" => parts.push("the default: nothing is known yet".to_owned()),
-        "asked for" => return "as asked for".to_owned(),
         bound => parts.push(format!("held by the {}", clean(bound).trim_start_matches("the "))),
     }
     let whose = match basis.rung() {
@@ -143,14 +147,14 @@ seven attempts [2J agree
         let quantity = |basis| Some(Quantity { value: 1, basis: Some(basis) });
         let text = render_prediction(&Prediction {
             memory_request_bytes: quantity(basis(Rung::Package, 1, 0.5, "cap of 1.00 GiB")),
-            cpu_limit_millicores: quantity(basis(Rung::Default, 0, 0.0, "default")),
+            cpu_limit_millicores: quantity(basis(Rung::Default, 0, 1.0, "default")),
             build_jobs: quantity(basis(Rung::Exact, 0, 0.0, "asked for")),
             wall_p50_ms: quantity(basis(Rung::Fleet, 9, 0.5, "")),
             ..Prediction::default()
         });
         for expected in [
             "costs least: enough for 50 % of the builds, held by the cap of 1.00 GiB (1 attempt, mainly of this package)\n",
-            "cpu limit      0.001        the default: nothing is known yet\n",
+            "cpu limit      0.001        the default: nothing is known of it yet\n",
             "build jobs     1            as asked for\n",
             "50 % of the builds are done by then (9 attempts, mainly of the fleet)\n",
         ] {

@@ -116,3 +116,11 @@ fn what_gitlab_lists_is_asked_with() {
     let both = question(&["--include-retried", "-", "--log", "-"], &job).unwrap_err();
     assert!(both.contains("one standard input"), "{both}");
 }
+
+#[tokio::test]
+async fn build_jobs_have_no_form_for_shells_and_that_is_said_before_anybody_is_asked() {
+    let words = ["predict", "--key", "package=zlib", "--explain", "jobs", "-o", "env"];
+    let Command::Predict(args) = parse(&words).unwrap() else { panic!("not predict") };
+    let failure = args.ask(&Job::default()).await.unwrap_err();
+    assert!(matches!(&failure, Failure::Question(text) if text.contains("-o text or -o json")), "{failure}");
+}

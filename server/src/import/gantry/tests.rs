@@ -158,6 +158,11 @@ fn a_database_of_something_else_is_refused_by_what_it_lacks() {
         old.contains("table jobs lacks the column mem_max; the columns there are: pkg_name, start"),
         "{old}"
     );
+    let packed = File::new(SCHEMA);
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packer, &std::fs::read(packed.path()).unwrap()).unwrap();
+    std::fs::write(packed.path(), packer.finish().unwrap()).unwrap();
+    assert!(packed.refused().contains("unpack it first"), "{}", packed.refused());
     let broken = File::new(SCHEMA);
     let bytes = std::fs::read(broken.path()).unwrap();
     std::fs::write(broken.path(), &bytes[..100]).unwrap();

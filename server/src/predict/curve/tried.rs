@@ -217,7 +217,7 @@ fn quantile(values: &[(f64, f64)], share: f64) -> f64 {
         // rounding must not make the last one too little
         covered >= all * share - all * 1e-9
     });
-    enough.or(values.last()).map_or(0.0, |(value, _)| *value)
+    enough.or_else(|| values.last()).map_or(0.0, |(value, _)| *value)
 }
 
 fn share(part: usize, whole: usize) -> f64 {
