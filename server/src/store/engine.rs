@@ -26,8 +26,9 @@ const IDENTITY: &[u8] = b"i";
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How often sled's own thread wakes. It syncs what a flush does not cover, and cleans one segment of half a MiB: at sled's default
-/// of 500 ms the files of a server with ten thousand builds grow faster than they are cleaned, to ten times what is in them.
+/// How often sled's own thread wakes. It syncs what a flush does not cover, and cleans one segment of half a MiB: where fragments
+/// come and go faster than that, the files grow. At 130,000 samples a second they grow to 10.6 times what is in them at sled's
+/// default of 500 ms, and to 6.9 times at 100 ms; at 10,000 a second to less than 3 times at either.
 const FLUSH_EVERY_MS: u64 = 100;
 
 /// What sled said, or how it panicked.
