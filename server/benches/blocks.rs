@@ -78,7 +78,7 @@ fn builds() -> Result<Vec<Build>> {
         let (name, numbers) = line.split_once(',').context("a line without a comma")?;
         let numbers: Vec<u64> = numbers.split(',').map(str::parse).collect::<Result<_, _>>()?;
         let [elapsed, memory, need, need_max, peak, cpu] =
-            <[u64; 6]>::try_from(numbers).map_err(|_| anyhow::anyhow!("not six numbers: {line}"))?;
+            <[u64; 6]>::try_from(numbers).map_err(|_not_six| anyhow::anyhow!("not six numbers: {line}"))?;
         let sample = Sample {
             elapsed: Millis(elapsed),
             memory: Bytes(memory),

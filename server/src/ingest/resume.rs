@@ -136,10 +136,9 @@ impl Worker {
         // a run at a time: an attempt that never ends has more samples than memory
         let extent = store::each_run(&self.parts.store, &id, |run| {
             samples += run.samples.len() as u64;
-            for sample in &run.samples {
+            for fault in run.samples.iter().filter_map(|sample| progress.add(sample).err()) {
                 // the samples were checked before they were stored: only a damaged record can bring this about
-                let odd = |fault| tracing::warn!(attempt = %id, %fault, "a stored sample is out of order");
-                progress.add(sample).unwrap_or_else(odd);
+                tracing::warn!(attempt = %id, %fault, "a stored sample is out of order");
             }
         });
         let extent = extent.await?;

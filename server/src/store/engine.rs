@@ -26,8 +26,10 @@ const IDENTITY: &[u8] = b"i";
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(20);
-/// sled's own background sync, for what a flush does not cover: its default, set on purpose.
-const FLUSH_EVERY_MS: u64 = 500;
+/// How often sled's own thread wakes. It syncs what a flush does not cover, and cleans one segment of half a MiB: where fragments
+/// come and go faster than that, the files grow. At 130,000 samples a second they grow to 10.6 times what is in them at sled's
+/// default of 500 ms, and to 6.9 times at 100 ms; at 10,000 a second to less than 3 times at either.
+const FLUSH_EVERY_MS: u64 = 100;
 
 /// What sled said, or how it panicked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

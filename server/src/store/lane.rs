@@ -33,8 +33,8 @@ const PCO_64: u8 = 5;
 
 /// Below this pco and zstd never win: their own headers are larger.
 const FEW: usize = 12;
-/// Blocks are packed once and stay for ever; on 1,000 numbers it costs a millisecond.
-const ZSTD_LEVEL: i32 = 19;
+/// On these few numbers higher levels save nothing that can be measured.
+const ZSTD_LEVEL: i32 = 6;
 /// The first bytes of every zstd frame (RFC 8878, 3.1.1), which are not stored.
 const ZSTD_MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 /// The header that pco 1.1 writes (format 4.1), which is not stored.
@@ -52,7 +52,9 @@ pub(super) fn put_lane(out: &mut Vec<u8>, numbers: &[i64]) -> Result<(), Damage>
     if unit != 1 {
         put_varint(out, unit.cast_unsigned());
     }
-    head.iter().for_each(|number| put_varint(out, zigzag(*number)));
+    for number in head {
+        put_varint(out, zigzag(number));
+    }
     if matches!(packing, ZSTD | PCO_16 | PCO_32 | PCO_64) {
         put_varint(out, body.len() as u64);
     }
@@ -72,7 +74,9 @@ pub(super) fn read_lane(reader: &mut Reader<'_>, count: usize) -> Result<Vec<i64
     let unit = unit.ok_or_else(|| Damage::new("the unit of a lane is 0 or too large"))?;
     let head: Vec<i64> = (0..order).map(|_| reader.varint().map(unzigzag)).collect::<Result<_, _>>()?;
     let mut numbers = unpack(reader, packing, count - order)?;
-    numbers.iter_mut().for_each(|number| *number = number.wrapping_mul(unit));
+    for number in &mut numbers {
+        *number = number.wrapping_mul(unit);
+    }
     for first in head.into_iter().rev() {
         numbers = sums(first, &numbers);
     }
@@ -128,7 +132,9 @@ fn pack(numbers: &[i64]) -> Result<(u8, Vec<u8>), Damage> {
         return Ok((ZEROS, Vec::new()));
     }
     let mut varints = Vec::with_capacity(numbers.len() * 2);
-    numbers.iter().for_each(|number| put_varint(&mut varints, zigzag(*number)));
+    for number in numbers {
+        put_varint(&mut varints, zigzag(*number));
+    }
     if numbers.len() < FEW {
         return Ok((VARINTS, varints));
     }

@@ -71,12 +71,11 @@ async fn while_samples_come_become_fewer_and_go_the_disk_holds_at_most_2_5_times
             (0..FRAGMENTS).for_each(|part| batch.delete(key(b'f', round, n, part)));
             batch.put(key(b'b', round, n, 1), noise(round * 64 + n, 3600));
             batch.put(key(b's', round, n, 0), noise(round * 64 + n, 800));
-            if let Some(old) = round.checked_sub(FULL) {
-                batch.put(key(b'b', old, n, 1), noise(round * 64 + n, 400));
-            }
-            if let Some(old) = round.checked_sub(KEPT) {
-                batch.delete(key(b'b', old, n, 1));
-            }
+            round
+                .checked_sub(FULL)
+                .into_iter()
+                .for_each(|old| batch.put(key(b'b', old, n, 1), noise(old * 64 + n, 400)));
+            round.checked_sub(KEPT).into_iter().for_each(|old| batch.delete(key(b'b', old, n, 1)));
         }
         mirror.commit(batch).await;
         if round > KEPT {

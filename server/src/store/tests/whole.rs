@@ -95,9 +95,8 @@ async fn a_compact_store_holds_the_same_with_the_same_versions_in_fewer_bytes() 
 fn payload(least: usize) -> (Vec<Entry>, usize) {
     let mut bytes = 0;
     let mix = |n: u64| (n ^ n >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let entries = (0..).map_while(|n: u64| {
-        let (kind, size) =
-            [(b'b', 3900), (b'b', 3200), (b'b', 300), (b's', 900), (b'v', 500)][n as usize % 5];
+    let sizes = [(b'b', 3900), (b'b', 3200), (b'b', 300), (b's', 900), (b'v', 500)];
+    let entries = (0..).zip(sizes.into_iter().cycle()).map_while(|(n, (kind, size)): (u64, (u8, u64))| {
         let noise: Vec<u8> = (0..size / 8).flat_map(|part| mix(mix(n << 16 | part)).to_be_bytes()).collect();
         let key = format!("{}gitlab.example.com:{:09}\0{n:08}", char::from(kind), mix(n / 5) % 1_000_000_000);
         let entry = Entry { key: key.into_bytes(), value: Versioned { version: n + 1, value: noise } };
@@ -115,7 +114,9 @@ async fn a_compact_store_of_10_mb_takes_at_most_1_6_times_what_is_in_it() {
     let new = tempfile::tempdir().unwrap();
     let mut filling = Filling::begin(&settings(new.path()), identity).unwrap();
     let (entries, bytes) = payload(10 << 20);
-    entries.into_iter().for_each(|entry| filling.put(entry).unwrap());
+    for entry in entries {
+        filling.put(entry).unwrap();
+    }
     filling.end().unwrap();
     let store = offline(&new);
     let before = (self::entries(&store), store.bytes_on_disk());
