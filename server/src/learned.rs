@@ -29,6 +29,13 @@ impl Learned {
         history.len()
     }
 
+    /// Adds many attempts, oldest first, and returns how many are known now.
+    pub(crate) fn learn_all(&self, attempts: Vec<Fact>) -> usize {
+        let mut history = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        history.learn_all(attempts);
+        history.len()
+    }
+
     /// Puts an attempt in the place of what was known of it, if it is still known.
     pub(crate) fn settle(&self, attempt: impl Into<Fact>) {
         let fact = attempt.into();

@@ -12,7 +12,7 @@ pub struct Brief {
     /// What was built: the key without what changes from attempt to attempt ([`Key::built`]). Attempts of one key share it.
     pub key: Arc<Key>,
     /// The attempt that this one retried.
-    pub retries: Option<AttemptId>,
+    pub retries: Option<Box<AttemptId>>,
     /// Pipeline and job, if its key tells both.
     job: Option<Box<(Box<str>, Box<str>)>>,
     /// Start, milliseconds since 1970.
@@ -23,16 +23,14 @@ pub struct Brief {
     pub cpu: CpuMicros,
     /// Highest need.
     pub need_peak: Bytes,
-    /// What it proves of the need ([`Summary::proven_need`]); `None` if it teaches nothing.
-    pub proven: Option<Bytes>,
-    /// Build jobs, 0 if not known.
-    pub jobs: u32,
     /// Mean of the need over time.
     pub need_mean: Bytes,
-    /// What it occupied for others ([`super::Resources::memory_asked`]).
-    pub memory_asked: Option<Bytes>,
+    /// What it occupied for others; 0 without `asked`, which as an option would take eight bytes more.
+    memory: Bytes,
     /// Samples kept.
     pub samples: u64,
+    /// Build jobs, 0 if not known.
+    pub jobs: u16,
     /// 1 for the first execution.
     pub number: u32,
     /// How it ended.
@@ -41,12 +39,25 @@ pub struct Brief {
     pub cause: Option<Cause>,
     /// See [`Summary::is_nodes_fault`].
     pub is_nodes_fault: bool,
+    /// It occupied something for others that is known.
+    asked: bool,
 }
 
 impl Brief {
     /// End by the same clock as the start, milliseconds since 1970.
     pub fn ended_unix_ms(&self) -> u64 {
         self.started_unix_ms.saturating_add(self.wall.0)
+    }
+
+    /// What it proves of the need: all of it if it succeeded, more than that if memory stopped it, `None` otherwise.
+    pub fn proven(&self) -> Option<Bytes> {
+        let by_memory = self.cause.is_some_and(Cause::is_memory);
+        Some(self.need_peak).filter(|need| need.0 > 0 && (self.outcome == Outcome::Succeeded || by_memory))
+    }
+
+    /// What it occupied for others ([`super::Resources::memory_asked`]).
+    pub fn memory_asked(&self) -> Option<Bytes> {
+        self.asked.then_some(self.memory)
     }
 
     /// Pipeline and name of the job, if its key had both.
@@ -59,13 +70,13 @@ impl From<Summary> for Brief {
     fn from(summary: Summary) -> Self {
         Self {
             job: summary.key.job().map(|(pipeline, job)| Box::new((pipeline.into(), job.into()))),
-            proven: summary.teaches_memory().then(|| summary.proven_need()),
-            jobs: summary.key.hints.build_jobs.unwrap_or(0),
-            memory_asked: summary.resources.memory_asked(),
+            jobs: u16::try_from(summary.key.hints.build_jobs.unwrap_or(0)).unwrap_or(u16::MAX),
+            memory: summary.resources.memory_asked().unwrap_or_default(),
+            asked: summary.resources.memory_asked().is_some(),
             is_nodes_fault: summary.is_nodes_fault(),
             attempt: summary.attempt,
             key: Arc::new(summary.key.built()),
-            retries: summary.retries,
+            retries: summary.retries.map(Box::new),
             started_unix_ms: summary.started_unix_ms,
             wall: summary.wall,
             cpu: summary.cpu,
@@ -151,4 +162,26 @@ impl Fact {
 #[expect(clippy::cast_possible_truncation, reason = "24 bits of a logarithm are a millionth of the value")]
 fn narrow(value: f64) -> f32 {
     value as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Resources;
+
+    #[test]
+    fn a_million_attempts_take_no_more_than_was_promised() {
+        // two counters of the pointer, and what the allocator adds: 128 bytes. One field more makes it 144.
+        assert!(size_of::<Brief>() <= 104, "{}", size_of::<Brief>());
+        assert!(size_of::<Fact>() <= 40, "{}", size_of::<Fact>());
+    }
+
+    #[test]
+    fn what_was_asked_for_comes_back_also_if_it_is_nothing() {
+        for memory_limit in [None, Some(Bytes(0)), Some(Bytes(7))] {
+            let resources = Resources { memory_limit, ..Resources::default() };
+            let summary = Summary { resources, ..crate::domain::test_summary("a", "zlib", "1", 10) };
+            assert_eq!(Brief::from(summary).memory_asked(), memory_limit);
+        }
+    }
 }

@@ -10,6 +10,8 @@ use std::{
     sync::Arc,
 };
 
+use foldhash::fast::RandomState;
+
 use super::{
     AttemptId, Brief, Fact, Key, Outcome, Rung,
     ladder::{Ladder, PER_RUNG},
@@ -20,7 +22,7 @@ use super::{
 pub struct History {
     capacity: usize,
     newest: VecDeque<Arc<Brief>>,
-    by_id: HashSet<ById>,
+    by_id: HashSet<ById, RandomState>,
     ladder: Ladder,
     /// Sum of what the attempts held, and how many of them there are that succeeded.
     held: (f64, u32),
@@ -59,10 +61,21 @@ impl History {
         Self {
             capacity: capacity.max(1),
             newest: VecDeque::new(),
-            by_id: HashSet::new(),
+            by_id: HashSet::default(),
             ladder: Ladder::default(),
             held: (0.0, 0),
         }
+    }
+
+    /// Learns many attempts, oldest first, in less memory than one by one.
+    pub fn learn_all(&mut self, attempts: Vec<Fact>) {
+        self.ladder.expect(attempts.iter());
+        self.by_id.reserve(attempts.len());
+        self.newest.reserve_exact(attempts.len());
+        for fact in attempts {
+            self.learn(fact);
+        }
+        self.ladder.expect_nothing();
     }
 
     /// Learns an attempt. One that is already known is not learnt twice.

@@ -8,6 +8,8 @@ use std::{
     sync::Arc,
 };
 
+use foldhash::fast::RandomState;
+
 use super::{Brief, Fact, Key, Rung};
 
 /// Newest attempts kept on one rung. More would only average over times long gone.
@@ -16,8 +18,10 @@ pub(super) const PER_RUNG: usize = 128;
 /// Attempts by similarity.
 #[derive(Debug, Default)]
 pub(super) struct Ladder {
-    keys: HashMap<Arc<Key>, Standing>,
-    rungs: HashMap<RungKey, ListId>,
+    keys: HashMap<Arc<Key>, Standing, RandomState>,
+    rungs: HashMap<RungKey, ListId, RandomState>,
+    /// Attempts that are expected on rungs that have no list yet.
+    expected: HashMap<RungKey, usize, RandomState>,
     /// Attempts of one rung each, oldest first.
     lists: Vec<VecDeque<Fact>>,
     /// Lists that no rung has now.
@@ -38,16 +42,35 @@ struct Standing {
 }
 
 impl Ladder {
+    /// Makes the lists for these attempts as long as they will be: lists that grow leave holes in the memory.
+    pub(super) fn expect<'f>(&mut self, facts: impl Iterator<Item = &'f Fact>) {
+        let mut attempts: HashMap<&Arc<Key>, usize, RandomState> = HashMap::default();
+        for fact in facts {
+            *attempts.entry(&fact.brief.key).or_default() += 1;
+        }
+        for (key, count) in attempts {
+            for rung in rung_keys(key) {
+                *self.expected.entry(rung).or_default() += count;
+            }
+        }
+    }
+
+    /// Nothing is expected any more.
+    pub(super) fn expect_nothing(&mut self) {
+        self.expected = HashMap::default();
+    }
+
     /// Puts an attempt that is newer than all others on its rungs. It shares its key with those that have the same.
     pub(super) fn push(&mut self, mut fact: Fact) -> Arc<Brief> {
-        let Self { keys, rungs, lists, free } = self;
+        let Self { keys, rungs, expected, lists, free } = self;
         let entry = keys.entry(Arc::clone(&fact.brief.key));
         fact.share(entry.key());
-        let standing = entry.or_insert_with_key(|key| Standing {
-            attempts: 0,
-            lists: rung_keys(key)
-                .map(|rung| *rungs.entry(rung).or_insert_with(|| take_list(lists, free)))
-                .collect(),
+        let standing = entry.or_insert_with_key(|key| {
+            let list_of = |rung: RungKey| {
+                let room = expected.remove(&rung).unwrap_or(0).min(PER_RUNG);
+                *rungs.entry(rung).or_insert_with(|| take_list(lists, free, room))
+            };
+            Standing { attempts: 0, lists: rung_keys(key).map(list_of).collect() }
         });
         standing.attempts += 1;
         for id in &standing.lists {
@@ -109,11 +132,14 @@ impl Ladder {
     }
 }
 
-fn take_list(lists: &mut Vec<VecDeque<Fact>>, free: &mut Vec<ListId>) -> ListId {
-    free.pop().unwrap_or_else(|| {
-        lists.push(VecDeque::new());
-        lists.len() - 1
-    })
+fn take_list(lists: &mut Vec<VecDeque<Fact>>, free: &mut Vec<ListId>, room: usize) -> ListId {
+    let list = VecDeque::with_capacity(room);
+    if let Some((id, place)) = free.pop().and_then(|id| Some((id, lists.get_mut(id)?))) {
+        *place = list;
+        return id;
+    }
+    lists.push(list);
+    lists.len() - 1
 }
 
 fn rung_keys(key: &Key) -> impl Iterator<Item = RungKey> {
@@ -178,6 +204,21 @@ mod tests {
             assert_eq!((ladder.keys.len(), ladder.rungs.len()), (0, 0));
             assert_eq!((ladder.lists.len(), ladder.free.len()), (29, 29));
         }
+    }
+
+    #[test]
+    fn a_list_that_was_expected_has_its_length_from_the_start() {
+        let mut ladder = Ladder::default();
+        let fact = |n: usize| Fact::from(test_summary(&n.to_string(), &format!("p{}", n % 10), "1", 10));
+        let facts: Vec<Fact> = (0..500).map(fact).collect();
+        ladder.expect(facts.iter());
+        ladder.push(fact(0));
+        let room: Vec<usize> = ladder.lists.iter().map(VecDeque::capacity).collect();
+        assert_eq!(room, [50, 50, 50, 50, PER_RUNG]);
+        for fact in facts {
+            ladder.push(fact);
+        }
+        assert!(ladder.expected.is_empty(), "{:?}", ladder.expected);
     }
 
     #[test]

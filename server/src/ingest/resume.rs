@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use foldhash::fast::RandomState;
+
 use super::{session::Session, worker::Worker};
 use crate::{
     domain::{Attempt, AttemptId, Fact, Key, Summary, Verdict},
@@ -17,12 +19,12 @@ struct Newest {
     /// Each with its end, milliseconds since 1970: looking for it in the attempt would take longer than all the sorting.
     kept: Vec<(u64, Fact)>,
     /// Each key once: a million attempts have some thousand.
-    keys: HashSet<Arc<Key>>,
+    keys: HashSet<Arc<Key>, RandomState>,
 }
 
 impl Newest {
     fn of(capacity: usize) -> Self {
-        Self { capacity, kept: Vec::new(), keys: HashSet::new() }
+        Self { capacity, kept: Vec::new(), keys: HashSet::default() }
     }
 
     fn take(&mut self, summary: Summary) {
@@ -48,14 +50,14 @@ impl Newest {
     }
 
     /// The newest is learnt last, so that it weighs most.
-    fn oldest_first(mut self) -> impl Iterator<Item = Fact> {
+    fn oldest_first(mut self) -> Vec<Fact> {
         self.cut();
         // equal ends keep one order, whatever was cut
         let in_order = |a: &(u64, Fact), b: &(u64, Fact)| {
             a.0.cmp(&b.0).then_with(|| a.1.brief.attempt.cmp(&b.1.brief.attempt))
         };
         self.kept.sort_unstable_by(in_order);
-        self.kept.into_iter().map(|(_, fact)| fact)
+        self.kept.into_iter().map(|(_, fact)| fact).collect()
     }
 }
 
@@ -119,7 +121,7 @@ impl Worker {
             newest.take(summary);
         };
         let loaded = store::load_summaries(&self.parts.store, take).await?;
-        let known = newest.oldest_first().map(|fact| self.parts.learned.learn(fact)).last().unwrap_or(0);
+        let known = self.parts.learned.learn_all(newest.oldest_first());
         self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
         for (key, verdict) in judged.met {
             // a verdict on an attempt that is remembered no longer has nothing to say about the next one

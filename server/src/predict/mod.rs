@@ -50,7 +50,7 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
             rung: used.rung,
             weight: used.weight,
             need: Bytes::from_f64(used.need.exp2()),
-            measured: used.fact.brief.proven.unwrap_or_default(),
+            measured: used.fact.brief.proven().unwrap_or_default(),
             build_jobs: Some(used.fact.jobs).filter(|jobs| *jobs > 0),
             wall: used.fact.brief.wall,
             censored: used.fact.censored,

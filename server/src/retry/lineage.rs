@@ -47,7 +47,7 @@ pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> Lineage<'h> {
     let (job, original) = (key.job(), measured.and_then(|summary| summary.retries.as_ref()));
     for summary in history.on_rung(Rung::Exact, key).map(|fact| &*fact.brief) {
         let of_job = job.is_some() && summary.job() == job;
-        let of_original = original.is_some() && summary.retries.as_ref() == original;
+        let of_original = original.is_some() && summary.retries.as_deref() == original;
         let known = earlier.iter().any(|known| known.attempt == summary.attempt);
         if !(of_job || of_original) || known || !is_before(summary, evidence) {
             continue;
@@ -71,7 +71,7 @@ fn chain<'h>(evidence: &Evidence, history: &'h History) -> Vec<&'h Brief> {
             break;
         }
         found.push(summary);
-        before = summary.retries.as_ref();
+        before = summary.retries.as_deref();
     }
     found
 }

@@ -116,7 +116,7 @@ impl Seen {
         let mut helped = Helped::default();
         for failure in self.of(key, signature).filter(|failure| failure.as_is) {
             let mut retries = history.on_rung(Rung::Exact, key).map(|fact| &fact.brief);
-            let Some(retry) = retries.find(|summary| summary.retries.as_ref() == Some(&failure.attempt))
+            let Some(retry) = retries.find(|summary| summary.retries.as_deref() == Some(&failure.attempt))
             else {
                 continue;
             };

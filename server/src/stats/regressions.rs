@@ -44,7 +44,7 @@ pub(crate) fn regressions(attempts: &[Arc<Brief>], filter: &Filter, most: usize)
     let always = Filter { from_unix_ms: None, to_unix_ms: None, outcome: None, ..filter.clone() };
     let mut rows: HashMap<RowKey<'_>, Vec<Needed<'_>>> = HashMap::new();
     for attempt in attempts.iter().filter(|attempt| always.takes(attempt)) {
-        let Some(need) = attempt.proven else { continue };
+        let Some(need) = attempt.proven() else { continue };
         let row = rows.entry(row_key(attempt)).or_default();
         if row.len() < WINDOW {
             row.push((attempt, need));
@@ -71,7 +71,7 @@ pub(crate) fn regressions(attempts: &[Arc<Brief>], filter: &Filter, most: usize)
 /// An attempt that teaches, and what it proves.
 type Needed<'a> = (&'a Brief, Bytes);
 
-type RowKey<'k> = ([&'k str; 5], u32);
+type RowKey<'k> = ([&'k str; 5], u16);
 
 fn row_key(attempt: &Brief) -> RowKey<'_> {
     let key = &*attempt.key;

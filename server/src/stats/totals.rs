@@ -47,7 +47,7 @@ impl StatsTotals {
         self.wall_hours += attempt.wall.hours();
         self.cpu_core_hours += attempt.cpu.as_f64() / 3.6e9;
         self.memory_used_gib_hours += used;
-        if let Some(asked) = attempt.memory_asked {
+        if let Some(asked) = attempt.memory_asked() {
             let held = asked.gib_hours(attempt.wall);
             self.memory_used_of_asked_gib_hours += used;
             self.memory_asked_gib_hours += held;
