@@ -4,7 +4,7 @@
 //! History -> pool    who speaks for the key, and how loudly (the ladder of similarity)
 //!         -> jobs    for how many build jobs
 //!         -> inputs  for how much input
-//!         -> spread  the expected values, censored ones as "more than"
+//!         -> deviation, spread    the expected values, censored ones as "more than", and what nobody saw yet
 //!         -> plan    the sizes of least expected cost, one after the other
 //!         -> memory, rates    the answer
 //!         -> words   why
@@ -13,6 +13,9 @@
 //! Pure: no I/O, no clock, the same history gives the same answer. An unknown key is an answer with low confidence, never
 //! an error. [`predict`] and [`explain`] are one computation.
 
+mod deviation;
+#[cfg(test)]
+mod drift_tests;
 mod inputs;
 mod jobs;
 mod memory;
@@ -56,8 +59,9 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
     (prediction, used)
 }
 
-/// The memory to ask for when `failed` was too little: the next size on the way of least expected cost, at least a real step
-/// larger, within the cap.
+/// The memory to ask for when `failed` was too little: enough for nine in ten of what may be above it, or less if a step in
+/// between is expected to cost less; at least a real step larger, within the cap. After a second failure a preset is not
+/// tried around any longer.
 pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: Bytes) -> Bytes {
     let mut pool = Pool::gather(history, key, settings);
     let build_jobs = jobs::choose(&pool, key, settings);
