@@ -18,9 +18,9 @@ pub(super) fn wish(
     finding: &Finding,
     cause: Cause,
     predicted: Prediction,
-    policies: (&Settings, &Policy),
+    policies: (&Settings, &Policy, next::Above<'_>),
 ) -> Wish {
-    let (settings, policy) = policies;
+    let (settings, policy, _) = policies;
     let why = sentence(finding, cause);
     let measured = evidence.measured.as_deref();
     let mut next = next::as_it_was(&predicted, measured, settings);
@@ -75,9 +75,9 @@ fn more_memory(
     evidence: &Evidence,
     why: &str,
     (mut next, predicted): (Prediction, Prediction),
-    policies: (&Settings, &Policy),
+    policies: (&Settings, &Policy, next::Above<'_>),
 ) -> Wish {
-    let (settings, _) = policies;
+    let (settings, ..) = policies;
     let measured = evidence.measured.as_deref();
     let had = next::memory_had(&predicted, measured);
     // sizes are rounded to MiB, so a place counts as the largest if less than one is missing
