@@ -21,6 +21,11 @@ const PAGES_FACTOR: f64 = 1.15;
 /// Least room for hot file pages: a compiler and its headers, whatever the need.
 const PAGES_LEAST: Bytes = Bytes(64 << 20);
 
+/// Share of what lies above a size that failed which the next one shall cover.
+const RETRY_COVERS: f64 = 0.92;
+/// A size this much above what would be tried first was a retry already.
+const SECOND_TIME: f64 = 1.2;
+
 /// A limit that leaves room for hot file pages above `need`.
 pub(super) fn with_pages(need: Bytes) -> Bytes {
     let least = Bytes(need.0.saturating_add(PAGES_LEAST.0));
@@ -38,6 +43,10 @@ pub(super) struct Sizes {
 
 /// What the needs of the next attempt are expected to be.
 pub(super) fn expected(pool: &Pool<'_>, settings: &Settings) -> Spread {
+    if pool.knows_package() && !settings.preset {
+        // what builds of other packages need, and what an unknown one gets, says nothing about this one any more
+        return Spread::of_package(pool, |used| used.need);
+    }
     // the limit holds the margin already
     let defaults = [settings.memory_request.as_f64(), settings.memory_limit.as_f64() / PAGES_FACTOR];
     Spread::blend(pool, |used| used.need, defaults)
@@ -71,11 +80,21 @@ pub(super) fn size(pool: &Pool<'_>, settings: &Settings, price: f64) -> Sizes {
     Sizes { request, limit, width }
 }
 
-/// The next size after `failed` was too little.
+/// The next size after `failed` was too little. Cost alone would often take twice the need: a surer retry is not worth that
+/// (replayed on Spack's CI: 3 % less waste, and 58 % instead of 35 % of the retries hold at most 1.5 times the need).
 pub(super) fn above(pool: &Pool<'_>, settings: &Settings, price: f64, failed: Bytes) -> Bytes {
     let failed = failed.as_f64();
-    let next = Plan::new(&expected(pool, settings).smoothed(), price).above(failed);
-    Bytes::from_f64(next.max(failed * REAL_STEP)).ceil_mib()
+    let spread = expected(pool, settings).smoothed();
+    let plan = Plan::new(&spread, price);
+    let below = spread.covered(failed);
+    let sure = spread.quantile(below + (1.0 - below) * RETRY_COVERS).value;
+    let mut next = plan.above(failed).min(sure).max(failed * REAL_STEP);
+    let preset = settings.memory_request.as_f64();
+    if settings.preset && preset > failed && failed > plan.first().bytes * SECOND_TIME {
+        // attempts are few: whoever wrote the preset knows more than one more step
+        next = preset;
+    }
+    Bytes::from_f64(next).ceil_mib()
 }
 
 /// Sizes for a key of which nothing is known.

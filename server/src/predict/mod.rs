@@ -4,7 +4,7 @@
 //! History -> pool    who speaks for the key, and how loudly (the ladder of similarity)
 //!         -> jobs    for how many build jobs
 //!         -> inputs  for how much input
-//!         -> spread  the expected values, censored ones as "more than"
+//!         -> deviation, spread    the expected values, censored ones as "more than", and what nobody saw yet
 //!         -> plan    the sizes of least expected cost, one after the other
 //!         -> memory, rates    the answer
 //!         -> words   why
@@ -15,6 +15,9 @@
 //! an error. [`predict`] and [`explain`] are one computation.
 
 mod curve;
+mod deviation;
+#[cfg(test)]
+mod drift_tests;
 mod inputs;
 mod jobs;
 mod memory;
@@ -69,8 +72,9 @@ pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Opti
     curve::draw(&pool, u32::try_from(usual.value).unwrap_or(u32::MAX), limit)
 }
 
-/// The memory to ask for when `failed` was too little: the next size on the way of least expected cost, at least a real step
-/// larger, within the cap.
+/// The memory to ask for when `failed` was too little: enough for nine in ten of what may be above it, or less if a step in
+/// between is expected to cost less; at least a real step larger, within the cap. After a second failure a preset is not
+/// tried around any longer.
 pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: Bytes) -> Bytes {
     let mut pool = Pool::gather(history, key, settings);
     let build_jobs = jobs::choose(&pool, key, settings);

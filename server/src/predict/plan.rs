@@ -19,7 +19,7 @@ const TOO_LOW: f64 = 1e-4;
 const TOO_HIGH: f64 = 1e-5;
 /// A size that follows a failure is at least this much larger: less is a retry that fails again, more is held for nothing by
 /// a build that was just over.
-pub(super) const REAL_STEP: f64 = 1.25;
+pub(super) const REAL_STEP: f64 = 1.3;
 /// Half a step of the grid down: `2^(-1/64)`.
 const HALF_STEP: f64 = 0.989_228;
 /// The step when nothing is known above the size that failed.

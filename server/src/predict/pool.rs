@@ -58,11 +58,10 @@ impl<'h> Pool<'h> {
                 pool.unknown *= HALF_KNOWN / (pool.climb_down(history, key, rung, HALF_KNOWN) + HALF_KNOWN);
             }
         }
-        let taken = pool.hush_strangers();
-        for rung in [Rung::BuildSystem, Rung::Fleet] {
-            if pool.unknown >= UNHEARD && !settings.preset {
-                pool.climb_down(history, key, rung, HALF_KNOWN_WIDE);
-            }
+        let taken = pool.hush_default();
+        if !pool.knows_package() && !settings.preset {
+            pool.climb_down(history, key, Rung::BuildSystem, HALF_KNOWN_WIDE);
+            pool.climb_down(history, key, Rung::Fleet, HALF_KNOWN_WIDE);
         }
         pool.used.iter_mut().for_each(|used| used.weight /= taken);
         pool.shares.iter_mut().for_each(|(_, share)| *share /= taken);
@@ -70,11 +69,16 @@ impl<'h> Pool<'h> {
         pool
     }
 
-    /// Makes what is not this package worth less, and says how much weight there is then.
+    /// Whether an attempt of the same package fitted. Then nobody needs to guess from other packages.
+    pub(super) fn knows_package(&self) -> bool {
+        self.unknown < 1.0
+    }
+
+    /// Makes the default worth less, and says how much weight there is then.
     ///
-    /// Other packages and the default are guesses. They speak for what is unknown twice over: for two fifths of it after one
-    /// attempt, for a fifteenth after ten.
-    fn hush_strangers(&mut self) -> f64 {
+    /// It is a guess. It speaks for what is unknown twice over: for two fifths of it after one attempt, for a fifteenth
+    /// after ten.
+    fn hush_default(&mut self) -> f64 {
         let left = self.left * self.unknown;
         let all = 1.0 - self.left + left;
         self.left = left;
@@ -208,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn each_attempt_counts_once_and_all_weights_and_the_default_make_one() {
+    fn each_attempt_of_the_package_counts_once_and_all_weights_and_the_default_make_one() {
         let mut history = History::new(1000);
         for (n, version) in ["1", "2", "1", "3", "1"].iter().enumerate() {
             history.learn(Arc::new(summary(&n.to_string(), "zlib", version, 10)));
             history.learn(Arc::new(summary(&format!("x{n}"), "hdf5", version, 10)));
         }
         let pool = Pool::gather(&history, &summary("q", "zlib", "1", 0).key, &Settings::default());
-        assert_eq!((pool.used.len(), pool.main_rung()), (10, Rung::Exact));
+        assert_eq!((pool.used.len(), pool.main_rung()), (5, Rung::Exact));
         let total: f64 = pool.used.iter().map(|used| used.weight).sum();
         assert!((total + pool.left - 1.0).abs() < 1e-9, "{total} + {}", pool.left);
         assert!(pool.used[0].weight > pool.used[1].weight, "newer weighs more");

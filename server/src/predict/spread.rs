@@ -3,7 +3,11 @@
 //! A censored value `s` proves "more than s" (Kaplan-Meier: its share moves to what lies above). If little lies above, a part
 //! goes to a point of its own, so that the next size is always a real step.
 
-use super::pool::{Pool, Used};
+use super::{
+    deviation::Deviation,
+    pool::{Pool, Used},
+};
+use crate::domain::Rung;
 
 /// Steps of the grid for each doubling: one step is 2.2 %.
 pub(super) const STEPS: f64 = 32.0;
@@ -17,20 +21,21 @@ const NOISE: f64 = 0.03;
 const NOISE_SHARE: f64 = 0.1;
 /// Reach of the noise, in steps: four deviations.
 const REACH: i32 = 6;
+/// The middle of the noise.
+const MIDDLE: usize = 6;
 /// Share of each value that lies in a thin tail above it: builds grow more often than they shrink.
 const TAIL: f64 = 0.1;
 /// Mean length of that tail, in deviations of what was seen.
 const TAIL_LENGTH: f64 = 0.8;
-/// Deviation of builds of one key, as a logarithm to base 2, before any was seen (Spack's CI: 0.25 of the peak in the median).
-const USUAL_DEVIATION: f64 = 0.32;
-/// Weight of the usual deviation against that of one attempt: little, so that a key that repeats is soon believed to repeat.
-const USUAL_WEIGHT: f64 = 0.1;
-/// Room above the largest value for noise and tail, in steps.
-const ROOM: usize = 64;
+/// No tail has a longer mean: attempts that differ so much say nothing about what lies above them, and the room holds the tail.
+const LONGEST_TAIL: f64 = 0.6;
+/// Room above the largest value for noise and tail, in steps: five of the longest means.
+const ROOM: usize = 96;
 
 /// One value on the logarithmic axis.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
+    pub(super) rung: Rung,
     pub(super) log: f64,
     pub(super) weight: f64,
     pub(super) hours: f64,
@@ -60,8 +65,9 @@ impl Bin {
 pub(super) struct Spread {
     start: f64,
     bins: Vec<Bin>,
-    /// Of the values that are not censored, as a logarithm.
-    deviation: f64,
+    deviation: Deviation,
+    /// Share of what nobody saw yet: it lies above what was seen.
+    unseen: f64,
     /// Attempts that gave a value.
     pub(super) attempts: u32,
 }
@@ -77,12 +83,32 @@ impl Spread {
     /// The blend of what `log` says of each attempt (a logarithm to base 2; what is not finite says nothing) and, for the share
     /// that no rung takes, of `defaults`.
     pub(super) fn blend(pool: &Pool<'_>, log: impl Fn(&Used<'_>) -> f64, defaults: [f64; 2]) -> Self {
+        Self::mix(pool, log, (defaults, pool.left), 0.0)
+    }
+
+    /// The same without a default: what is unknown is expected above what was seen.
+    pub(super) fn of_package(pool: &Pool<'_>, log: impl Fn(&Used<'_>) -> f64) -> Self {
+        Self::mix(pool, log, ([1.0; 2], 0.0), pool.unknown)
+    }
+
+    fn mix(
+        pool: &Pool<'_>,
+        log: impl Fn(&Used<'_>) -> f64,
+        (defaults, left): ([f64; 2], f64),
+        unseen: f64,
+    ) -> Self {
         let mut points = Vec::with_capacity(pool.used.len() + 2);
         for used in &pool.used {
             let log = log(used);
             if log.is_finite() {
                 let (weight, censored) = (used.weight, used.fact.censored);
-                points.push(Point { log, weight, hours: f64::from(used.fact.hours), censored });
+                points.push(Point {
+                    rung: used.rung,
+                    log,
+                    weight,
+                    hours: f64::from(used.fact.hours),
+                    censored,
+                });
             }
         }
         let attempts = u32::try_from(points.len()).unwrap_or(u32::MAX);
@@ -90,12 +116,18 @@ impl Spread {
             (weight + point.weight, hours + point.weight * point.hours)
         });
         let hours = if weight > 0.0 { hours / weight } else { 1.0 };
-        let deviation = deviation(pool, &points);
-        let weight = pool.left.max(f64::MIN_POSITIVE) / 2.0;
-        for default in defaults {
-            points.push(Point { log: default.max(1.0).log2(), weight, hours, censored: false });
+        let deviation = Deviation::of(pool, &points);
+        let weight = left.max(f64::MIN_POSITIVE) / 2.0;
+        for default in defaults.into_iter().filter(|_| left > 0.0 || attempts == 0) {
+            points.push(Point {
+                rung: Rung::Default,
+                log: default.max(1.0).log2(),
+                weight,
+                hours,
+                censored: false,
+            });
         }
-        Self { deviation, attempts, ..Self::of(&points) }
+        Self { deviation, unseen, attempts, ..Self::of(&points) }
     }
 
     fn of(points: &[Point]) -> Self {
@@ -123,34 +155,52 @@ impl Spread {
                 *bin = bin.times(1.0 / total);
             }
         }
-        Self { start, bins: seen, deviation: USUAL_DEVIATION, attempts: 0 }
+        Self { start, bins: seen, deviation: Deviation::UNKNOWN, unseen: 0.0, attempts: 0 }
     }
 
-    /// The same with noise and tail around every value: what was seen is not all that can happen.
+    /// The same with noise and tails around every value: what was seen is not all that can happen.
     pub(super) fn smoothed(&self) -> Self {
-        let sigma = (1.0 + NOISE).log2().min(NOISE_SHARE * self.deviation) * STEPS;
+        let sigma = (1.0 + NOISE).log2().min(NOISE_SHARE * self.deviation.alike) * STEPS;
         let kernel: Vec<f64> =
             (-REACH..=REACH).map(|n| (-0.5 * (f64::from(n) / sigma).powi(2)).exp()).collect();
         let unit: f64 = kernel.iter().sum();
+        let tail = TAIL * (1.0 - self.unseen);
+        let near = 1.0 - tail - self.unseen;
         let mut bins = vec![Bin::default(); self.bins.len() + kernel.len() + ROOM];
         for (at, from) in self.bins.iter().enumerate().filter(|(_, bin)| bin.share > 0.0) {
             for (bin, weight) in bins.iter_mut().skip(at).zip(&kernel) {
-                bin.add(*from, (1.0 - TAIL) * weight / unit);
+                bin.add(*from, near * weight / unit);
             }
         }
-        // an exponential tail: what is in it decays by a constant factor from step to step
-        let fade = (-1.0 / (TAIL_LENGTH * self.deviation * STEPS)).exp();
+        self.add_tail(&mut bins, tail, TAIL_LENGTH * self.deviation.alike);
+        self.add_tail(&mut bins, self.unseen, self.deviation.jump);
+        Self { start: self.start - f64::from(REACH) / STEPS, bins, ..*self }
+    }
+
+    /// Adds an exponential tail above every value: what is in it decays by a constant factor from step to step.
+    fn add_tail(&self, bins: &mut [Bin], share: f64, length: f64) {
+        if share <= 0.0 {
+            return;
+        }
+        let fade = (-1.0 / (length.min(LONGEST_TAIL) * STEPS)).exp();
         let mut tail = Bin::default();
         let values = self.bins.iter().copied().chain(std::iter::repeat(Bin::default()));
-        for (bin, value) in bins.iter_mut().skip(kernel.len() / 2).zip(values) {
-            tail.add(value, TAIL);
+        for (bin, value) in bins.iter_mut().skip(MIDDLE).zip(values) {
+            tail.add(value, share);
             bin.add(tail, 1.0 - fade);
             tail = tail.times(fade);
         }
         if let Some(last) = bins.last_mut() {
             last.add(tail, 1.0);
         }
-        Self { start: self.start - f64::from(REACH) / STEPS, bins, ..*self }
+    }
+
+    /// The share of the expected values that `size` covers.
+    pub(super) fn covered(&self, size: f64) -> f64 {
+        self.covers()
+            .take_while(|(cover, _)| cover.value <= size)
+            .last()
+            .map_or(0.0, |(cover, _)| cover.share)
     }
 
     /// The smallest size that covers `share` of the expected values.
@@ -177,23 +227,6 @@ impl Spread {
             (Cover { value, share: covered }, *bin)
         })
     }
-}
-
-/// Deviation of one attempt from the mean of all, the usual one as long as little is known. Attempts that were stopped have no say.
-fn deviation(pool: &Pool<'_>, points: &[Point]) -> f64 {
-    let (mut weight, mut sum, mut squares) = (0.0, 0.0, 0.0);
-    for point in points.iter().filter(|point| !point.censored) {
-        weight += point.weight;
-        sum += point.log * point.weight;
-        squares += point.log * point.log * point.weight;
-    }
-    if weight <= 0.0 {
-        return USUAL_DEVIATION;
-    }
-    let attempts: f64 = pool.used.iter().filter(|used| !used.fact.censored).map(|used| used.fresh).sum();
-    let variance = (squares / weight - (sum / weight).powi(2)).max(0.0);
-    let usual = USUAL_DEVIATION.powi(2) * USUAL_WEIGHT;
-    ((variance * attempts + usual) / (attempts + USUAL_WEIGHT)).sqrt()
 }
 
 /// Moves the share of censored values to what lies above them.

@@ -17,20 +17,32 @@ pub(crate) type Results = [(Kind, Tally)];
 /// A table for people.
 pub(crate) fn text(results: &Results) -> String {
     let mut text = format!(
-        "{:<14} {:>11} {:>10} {:>9} {:>9} {:>9} {:>10} {:>11}\n",
-        "policy", "waste GBxh", "waste/use", "failures", "attempts", "1st fail", "regret", "per predict"
+        "{:<14} {:>11} {:>10} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8} {:>11}\n",
+        "policy",
+        "waste GBxh",
+        "waste/use",
+        "failures",
+        "attempts",
+        "1st fail",
+        "retry ok",
+        "<=1.5x",
+        "regret",
+        "per predict"
     );
     for (kind, tally) in results {
         let all = &tally.all;
+        let [enough, fits] = all.retry_rates();
         let _written = writeln!(
             text,
-            "{:<14} {:>11} {:>10.3} {:>9} {:>9} {:>8.2}% {:>9.2}x {:>8.1} us",
+            "{:<14} {:>11} {:>10.3} {:>9} {:>9} {:>8.2}% {:>9} {:>7} {:>7.2}x {:>8.1} us",
             kind.name(),
             short(all.waste_gbh),
             all.waste_over_use(),
             all.failures,
             all.scored + all.failures,
             all.first_failed_rate() * 100.0,
+            percent(all, enough),
+            percent(all, fits),
             1.0 + all.waste_over_use(),
             crate::domain::Bytes(tally.predict_ns()).as_f64() / 1000.0,
         );
@@ -39,7 +51,8 @@ pub(crate) fn text(results: &Results) -> String {
         let used = short(tally.all.used_gbh);
         let _written = writeln!(
             text,
-            "{} builds used {used} GB x h. Regret: what was held, against holding exactly the need. GB = 10^9 bytes.",
+            "{} builds used {used} GB x h. Retry ok: first retries that were large enough; <=1.5x: that held at most 1.5 times the \
+             need beside that. Regret: what was held, against holding exactly the need. GB = 10^9 bytes.",
             tally.all.scored
         );
     }
@@ -71,6 +84,11 @@ pub(crate) fn packages(results: &Results) -> String {
     }
     text.push_str("Waste over use (lost attempts).\n");
     text
+}
+
+/// A share of the builds that were retried, if there are any.
+fn percent(cost: &Cost, share: f64) -> String {
+    if cost.first_failed == 0 { "-".to_owned() } else { format!("{:.1}%", share * 100.0) }
 }
 
 fn short(value: f64) -> String {

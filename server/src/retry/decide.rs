@@ -2,7 +2,7 @@
 
 use super::{
     classify::{Finding, classify},
-    lineage, outlook,
+    lineage, next, outlook,
     policy::{Policy, Terms, chance},
     rules::Rules,
     seen::{Helped, Seen},
@@ -14,7 +14,7 @@ use crate::{
         Action, Brief, Cause, Evidence, EvidenceLine, EvidenceSource, History, Outlook, Prediction,
         Signature, Summary, Verdict,
     },
-    predict::{Settings, predict},
+    predict::{Settings, predict, predict_above},
 };
 
 /// What is known when a verdict is asked for.
@@ -58,7 +58,9 @@ pub fn judge_found(evidence: &Evidence, finding: Finding, known: &Known<'_>) -> 
     let Some(cause) = finding.cause else { return nothing_to_retry(evidence, finding, known.policy) };
     let case = weigh(evidence, finding, cause, known);
     let predicted = predict(known.history, key(evidence), known.settings);
-    let wished = wish(evidence, &case.finding, case.cause, predicted, (known.settings, known.policy));
+    let above = |failed| predict_above(known.history, key(evidence), known.settings, failed);
+    let policies = (known.settings, known.policy, &above as next::Above<'_>);
+    let wished = wish(evidence, &case.finding, case.cause, predicted, policies);
     let (allowed, rule) = allow(wished, &case, evidence, known.policy);
     verdict(evidence, case, allowed, rule)
 }

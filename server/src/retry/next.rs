@@ -9,6 +9,9 @@ use crate::{
 /// Confidence from which a prediction speaks for this build, and not for the default or the fleet.
 const HISTORY_SAYS: f64 = 0.3;
 
+/// The size that the history suggests above one that was too little.
+pub(super) type Above<'a> = &'a dyn Fn(Bytes) -> Bytes;
+
 /// What to ask for if the next attempt is like the one that ended; what is not known of it is predicted.
 pub(super) fn as_it_was(
     predicted: &Prediction,
@@ -57,15 +60,15 @@ pub(super) fn memory_had(predicted: &Prediction, measured: Option<&Summary>) -> 
     known.filter(|size| size.0 > 0).unwrap_or(Bytes(predicted.memory_limit.value))
 }
 
-/// Memory for an attempt that had too little: a real step above where it was stopped, or what the history says if that is
-/// more. Never above the cap.
+/// Memory for an attempt that had too little: what the history says of builds that need more than where it was stopped, or
+/// where its own growth leads if that is more; the operator's factor where nothing is known. Never above the cap.
 pub(super) fn grow_memory(
     next: &mut Prediction,
     predicted: &Prediction,
     evidence: &Evidence,
-    policies: (&Settings, &Policy),
+    policies: (&Settings, &Policy, Above<'_>),
 ) {
-    let (settings, policy) = policies;
+    let (settings, policy, above) = policies;
     let measured = evidence.measured.as_deref();
     let stopped = measured
         .map(Summary::stopped_at)
@@ -75,7 +78,8 @@ pub(super) fn grow_memory(
     let factor = if policy.grow_factor.is_finite() { policy.grow_factor.max(1.0) } else { 1.0 };
     let known = predicted.confidence >= HISTORY_SAYS;
     let forecast = if known { forecast(evidence, predicted, stopped) } else { Bytes(0) };
-    let grown = Bytes::from_f64(stopped.as_f64() * factor).max(least).max(forecast).ceil_mib();
+    let step = if known { above(stopped) } else { Bytes::from_f64(stopped.as_f64() * factor) };
+    let grown = step.max(least).max(forecast).ceil_mib();
     let had = measured.map(|summary| summary.resources).unwrap_or_default();
     for (quantity, predicted, had) in [
         (&mut next.memory_limit, &predicted.memory_limit, had.memory_limit),

@@ -18,9 +18,9 @@ pub(super) fn wish(
     finding: &Finding,
     cause: Cause,
     predicted: Prediction,
-    policies: (&Settings, &Policy),
+    policies: (&Settings, &Policy, next::Above<'_>),
 ) -> Wish {
-    let (settings, policy) = policies;
+    let (settings, policy, _) = policies;
     let why = sentence(finding, cause);
     let measured = evidence.measured.as_deref();
     let mut next = next::as_it_was(&predicted, measured, settings);
@@ -78,9 +78,9 @@ fn more_memory(
     evidence: &Evidence,
     why: &str,
     (mut next, predicted): (Prediction, Prediction),
-    policies: (&Settings, &Policy),
+    policies: (&Settings, &Policy, next::Above<'_>),
 ) -> Wish {
-    let (settings, _) = policies;
+    let (settings, ..) = policies;
     let measured = evidence.measured.as_deref();
     let had = next::memory_had(&predicted, measured);
     // sizes are rounded to MiB, so a place counts as the largest if less than one is missing
@@ -99,7 +99,7 @@ fn more_memory(
     }
     next::grow_memory(&mut next, &predicted, evidence, policies);
     let limit = Bytes(next.memory_limit.value);
-    if let Some(jobs) = jobs_that_fit(evidence, &next, policies) {
+    if let Some(jobs) = jobs_that_fit(evidence, &next, (settings, policies.1)) {
         next.build_jobs.value = jobs;
         next.build_jobs.basis.bound = format!("what {limit} has room for, which is the most memory there is");
         let reason = format!("{why}, so with {limit}, which is the most there is, and with -j{jobs}");
