@@ -28,7 +28,7 @@ pub struct Brief {
     /// What it occupied for others; 0 without `asked`, which as an option would take eight bytes more.
     memory: Bytes,
     /// Samples kept.
-    pub samples: u64,
+    pub samples: u32,
     /// Build jobs, 0 if not known.
     pub jobs: u16,
     /// 1 for the first execution.
@@ -82,7 +82,7 @@ impl From<Summary> for Brief {
             cpu: summary.cpu,
             need_peak: summary.need_peak,
             need_mean: summary.need_mean,
-            samples: summary.samples,
+            samples: u32::try_from(summary.samples).unwrap_or(u32::MAX),
             number: summary.number,
             outcome: summary.outcome,
             cause: summary.cause,

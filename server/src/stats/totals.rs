@@ -55,7 +55,7 @@ impl StatsTotals {
             self.memory_wasted_gib_hours += wasted.max(0.0);
         }
         self.need_peak_max = self.need_peak_max.max(attempt.need_peak);
-        self.samples += attempt.samples;
+        self.samples += u64::from(attempt.samples);
     }
 
     /// Adds other sums.
