@@ -12,7 +12,7 @@ use super::{
     command::exit_code,
     jobs::Jobs,
     protection::Protection,
-    runs,
+    runs::{self, Claim},
     signals::Signals,
 };
 use crate::{
@@ -55,7 +55,15 @@ impl<'a> Tries<'a> {
 
     /// Runs the command until it passes, or nothing more is to be done here. Returns the exit code.
     pub(super) async fn run(mut self) -> u8 {
-        self.take_id();
+        let claim = self.take_id().await;
+        let code = self.try_until_done().await;
+        if let Some(claim) = claim {
+            runs::sweep(claim).await;
+        }
+        code
+    }
+
+    async fn try_until_done(&mut self) -> u8 {
         loop {
             let tried = match self.attempt_once().await {
                 Ok(tried) => tried,
@@ -77,14 +85,13 @@ impl<'a> Tries<'a> {
         }
     }
 
-    /// A job may run several commands, and each is an attempt of its own.
-    fn take_id(&mut self) {
+    /// A job may run several commands, and each is an attempt of its own. Returns what is to be swept after the build.
+    async fn take_id(&mut self) -> Option<Claim> {
         let Settings { attempt, acting, .. } = &mut self.settings;
-        if let Some(id) =
-            attempt.id.as_mut().filter(|_| acting.shares_id && attempt.delivery.server.is_some())
-        {
-            *id = runs::own_id(&attempt.delivery.spool_dir, id);
-        }
+        let id = attempt.id.as_mut().filter(|_| acting.shares_id && attempt.delivery.server.is_some())?;
+        let claim;
+        (*id, claim) = runs::own_id(&attempt.delivery.spool_dir, id).await;
+        claim
     }
 
     async fn attempt_once(&mut self) -> Result<Tried, u8> {
