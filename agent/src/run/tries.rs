@@ -154,7 +154,8 @@ impl<'a> Tries<'a> {
         attempt.id = Some(runs::with_suffix(&self.first, &suffix));
         attempt.number = attempt.number.saturating_add(1);
         attempt.retries.clone_from(&tried.closed.attempt);
-        attempt.key.hints.get_or_insert_default().build_jobs = self.jobs.now();
+        // a number that the command may not have heeded would teach the history something wrong
+        attempt.key.hints.get_or_insert_default().build_jobs = self.jobs.certain();
     }
 
     /// Waits, unless a signal comes or has come: it means that nobody wants another try.
