@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use plimsoll_proto::v1::Exit;
+use rustix::stdio::stdin;
 
 use super::{
     Settings,
     again::{Next, Place, next},
     build::{Tried, Try},
     command::exit_code,
+    input::Input,
     jobs::Jobs,
     protection::Protection,
     runs::{self, Claim},
@@ -29,6 +31,7 @@ pub(super) struct Tries<'a> {
     signals: Signals,
     protection: Protection,
     jobs: Jobs,
+    input: Input,
     /// Retries so far.
     retried: u32,
     /// Id of the first attempt.
@@ -50,7 +53,8 @@ impl<'a> Tries<'a> {
             settings.attempt.key.hints.get_or_insert_default().build_jobs = Some(jobs);
         }
         let protection = Protection::new(kernel);
-        Self { kernel, settings, signals, protection, jobs, retried: 0, first: String::new() }
+        let input = Input::of(stdin());
+        Self { kernel, settings, signals, protection, jobs, input, retried: 0, first: String::new() }
     }
 
     /// Runs the command until it passes, or nothing more is to be done here. Returns the exit code.
@@ -76,6 +80,10 @@ impl<'a> Tries<'a> {
             if let Some(signal) = self.wait(wait).await {
                 self.say(&format!("does not try again: {signal} came while it waited"));
                 return exit_code(tried.exit);
+            }
+            if let Err(error) = self.input.rewind(stdin()) {
+                self.say(&format!("does not try again: its standard input cannot be wound back: {error}"));
+                return self.conclude(&tried);
             }
             if let Err(error) = self.protection.lift() {
                 self.say(&format!("does not try again: the kernel would not kill it for memory: {error}"));
@@ -131,6 +139,10 @@ impl<'a> Tries<'a> {
                 None
             }
             Next::Again { jobs, wait, why } => {
+                if let Some(gone) = self.input.used_up(stdin()) {
+                    self.say(&format!("does not try again here: {gone}"));
+                    return None;
+                }
                 let number = self.retried.saturating_add(1);
                 let with = jobs.map(|jobs| format!(" with -j{jobs}")).unwrap_or_default();
                 let after = if wait.is_zero() { String::new() } else { format!(" after {wait:.1?}") };
