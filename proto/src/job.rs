@@ -78,6 +78,42 @@ pub fn attempt(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
     Some(id.chars().map(|c| if is_id_char(c) { c } else { '_' }).take(limits::ATTEMPT_BYTES).collect())
 }
 
+/// Which execution of which CI job an attempt's id names: `HOST:JOB.COMMAND/TRY`, each part but the job left out where it is not
+/// known or the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Named<'a> {
+    /// Host of the CI system; empty if the id has none.
+    pub host: &'a str,
+    /// The job, in any characters that an id may hold.
+    pub job: &'a str,
+    /// Which of the commands that the job runs: empty for the first, else what tells it from the others, mostly its number.
+    pub command: &'a str,
+    /// Which try of that command in one place, from 1.
+    pub tried: u32,
+}
+
+impl<'a> Named<'a> {
+    /// Takes an attempt's id apart. Only behind a job's number does a dot begin a command: other names may hold dots of their own.
+    pub fn read(attempt: &'a str) -> Self {
+        let (host, rest) = attempt.rsplit_once(':').unwrap_or(("", attempt));
+        let numbered = rest.rsplit_once('/').and_then(|(rest, tried)| Some((rest, tried.parse().ok()?)));
+        let (rest, tried) = numbered.unwrap_or((rest, 1));
+        let is_command =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        match rest.split_once('.') {
+            Some((job, command)) if job.parse::<u64>().is_ok() && is_command(command) => {
+                Self { host, job, command: if command == "1" { "" } else { command }, tried }
+            }
+            _ => Self { host, job: rest, command: "", tried },
+        }
+    }
+
+    /// The job's number, by which the CI system orders its jobs; `None` if it is no number.
+    pub fn number(&self) -> Option<u64> {
+        self.job.parse().ok()
+    }
+}
+
 /// Empty counts as not set, and so does the `None` that Spack writes.
 pub fn said(value: Option<String>) -> Option<String> {
     value.filter(|value| !value.is_empty() && value != "None")
@@ -127,6 +163,26 @@ mod tests {
         for name in VARIABLES {
             assert!(asked.borrow().iter().any(|asked| asked == name), "{name} is never looked at");
         }
+    }
+
+    #[test]
+    fn an_attempts_id_tells_host_job_command_and_try() {
+        for (id, host, job, command, tried) in [
+            ("gitlab.com:7", "gitlab.com", "7", "", 1),
+            ("gitlab.com:7.1", "gitlab.com", "7", "", 1),
+            ("gitlab.com:7.2", "gitlab.com", "7", "2", 1),
+            ("gitlab.com:7.2/3", "gitlab.com", "7", "2", 3),
+            ("gitlab.com:7.01ARZ3NDEKTSV4RRFFQ69G5FAV", "gitlab.com", "7", "01ARZ3NDEKTSV4RRFFQ69G5FAV", 1),
+            ("7/2", "", "7", "", 2),
+            ("mine-1.2", "", "mine-1.2", "", 1),
+            ("a/b", "", "a/b", "", 1),
+            ("7.", "", "7.", "", 1),
+            ("7.2.3", "", "7.2.3", "", 1),
+            ("", "", "", "", 1),
+        ] {
+            assert_eq!(Named::read(id), Named { host, job, command, tried }, "{id}");
+        }
+        assert_eq!((Named::read("h:7.2").number(), Named::read("mine").number()), (Some(7), None));
     }
 
     #[test]

@@ -232,7 +232,8 @@ impl ShouldRetryArgs {
         }
         let name = said.key.labels.get("job").map(String::as_str);
         let include_retried = self.include_retried.as_deref().map(|path| retried(path, attempt, name));
-        let log_tail = self.log.as_deref().map(log_tail).transpose()?.unwrap_or_default();
+        let log_tail =
+            self.log.as_deref().map(|log| log_tail(log, &job.secrets)).transpose()?.unwrap_or_default();
         Ok(ShouldRetryRequest {
             attempt: attempt.clone(),
             key,

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use plimsoll_proto::{limits, v1::RetriedJob};
+use plimsoll_proto::{job::Named, limits, v1::RetriedJob};
 use serde::Deserialize;
 
 /// Largest list that is read: some ten thousand jobs.
@@ -52,7 +52,7 @@ fn runs_of(text: &str, attempt: &str, name: Option<&str>) -> Result<Vec<RetriedJ
     for page in serde_json::Deserializer::from_str(text).into_iter::<Vec<Listed>>() {
         jobs.extend(page.map_err(|error| format!("it is not a list of GitLab's jobs: {error}"))?);
     }
-    let own = job_id(attempt);
+    let own = Named::read(attempt).number();
     let asked = jobs.iter().find(|job| Some(job.id) == own).map(|job| job.name.as_str());
     let Some(name) = asked.or(name).map(str::to_owned) else {
         return Err(format!(
@@ -63,12 +63,6 @@ fn runs_of(text: &str, attempt: &str, name: Option<&str>) -> Result<Vec<RetriedJ
     jobs.sort_by_key(|job| std::cmp::Reverse(job.id));
     jobs.truncate(limits::RETRIED_JOBS);
     jobs.into_iter().map(wire).collect()
-}
-
-/// The job's number in an attempt's id: `HOST:NUMBER`, and what the agent puts behind it.
-fn job_id(attempt: &str) -> Option<u64> {
-    let number = attempt.rsplit(':').next()?;
-    number.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 fn wire(job: Listed) -> Result<RetriedJob, String> {

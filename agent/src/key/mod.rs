@@ -30,6 +30,7 @@ use plimsoll_proto::{
 };
 
 pub use assign::{NAMES, assign};
+pub(crate) use secrets::SECRET_BYTES;
 pub use secrets::Secrets;
 
 /// What the surroundings say about a job, read once.

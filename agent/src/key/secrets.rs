@@ -1,30 +1,45 @@
 //! Values of variables that must not leave the job with the end of its log.
 //!
 //! GitLab masks what is secret only on the way from the runner to its own log, after the agent has read it. Which variables are masked is not
-//! told to the job, so the name decides.
+//! told to the job, so the name decides; and in any variable, what stands before the `@` of an address.
 
-use std::{ffi::OsString, fmt, os::unix::ffi::OsStrExt as _};
+use std::{collections::HashSet, ffi::OsString, fmt, os::unix::ffi::OsStrExt as _};
 
 use memchr::memmem;
+use serde_json::Value;
 
 /// A variable with one of these in its name is secret.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 19] = [
     "TOKEN",
     "PASSWORD",
     "PASSWD",
     "PASSPHRASE",
     "SECRET",
     "PRIVATE_KEY",
+    "PRIVKEY",
     "API_KEY",
+    "APIKEY",
     "ACCESS_KEY",
+    "SSH_KEY",
+    "DEPLOY_KEY",
+    "SIGNING_KEY",
+    "GPG_KEY",
+    "ENCRYPTION_KEY",
     "CREDENTIAL",
+    "AUTH_CONFIG",
+    "AUTHORIZATION",
+    "KUBECONFIG",
 ];
+/// A variable whose name ends with one of these, behind `_`, is secret, or has just this name.
+const ENDS: [&str; 6] = ["PAT", "AUTH", "PASS", "JWT", "PSK", "NETRC"];
 /// What is shorter is no secret, and would blacken half of the log: GitLab masks nothing shorter either.
 const LEAST_BYTES: usize = 8;
-/// Variables that are looked for.
-const MOST: usize = 256;
-/// What stands in their place.
-const MASK: &[u8] = b"[MASKED]";
+/// The longest that is looked for, bytes: the kernel takes no longer variable (`MAX_ARG_STRLEN`, 32 pages).
+pub(crate) const SECRET_BYTES: usize = 128 * 1024;
+/// All that are looked for, bytes; those of one line come first, the short ones of them before the long ones.
+const MOST_BYTES: usize = 256 * 1024;
+/// What stands in their place; not longer than [`LEAST_BYTES`], so that no text grows.
+const MASK: &[u8; LEAST_BYTES] = b"[MASKED]";
 
 /// Secret values. Never shown.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -39,34 +54,100 @@ impl fmt::Debug for Secrets {
 impl Secrets {
     /// Those among these variables. The lines of a value that has several are secrets each, because a log has them in lines.
     pub fn of(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        let secret = |name: &OsString| {
-            let name = name.to_string_lossy().to_ascii_uppercase();
-            NAMES.iter().any(|part| name.contains(part))
-        };
-        let values = variables.into_iter().filter(|(name, _)| secret(name)).map(|(_, value)| value);
-        let lines = values.flat_map(|value| {
-            value.as_bytes().split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>()
+        let (mut single, mut lines) = (Vec::new(), Vec::new());
+        for (name, value) in variables {
+            let value = value.as_bytes();
+            single.extend(in_addresses(value));
+            if !is_secret(&name.to_string_lossy()) {
+                continue;
+            }
+            single.extend(in_json(value));
+            let of_value = if value.trim_ascii().contains(&b'\n') { &mut lines } else { &mut single };
+            of_value.extend(in_lines(value));
+        }
+        // a long file must not push out what is most often in a log
+        single.sort_by_key(Vec::len);
+        let (mut known, mut bytes) = (HashSet::new(), 0_usize);
+        let found = single.into_iter().chain(lines).filter(|secret| {
+            let fits = (LEAST_BYTES..=SECRET_BYTES).contains(&secret.len())
+                && bytes.saturating_add(secret.len()) <= MOST_BYTES
+                && known.insert(secret.clone());
+            bytes = if fits { bytes.saturating_add(secret.len()) } else { bytes };
+            fits
         });
-        let mut found: Vec<Vec<u8>> = lines.filter(|line| line.len() >= LEAST_BYTES).take(MOST).collect();
-        // one that holds another goes first, so that no end of it is left
-        found.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        Self(found)
+        Self(found.collect())
     }
 
-    /// The text without them.
-    pub(crate) fn mask(&self, text: Vec<u8>) -> Vec<u8> {
-        self.0.iter().fold(text, |text, secret| {
-            let mut masked = Vec::with_capacity(text.len());
-            let mut from = 0;
-            for at in memmem::find_iter(&text, secret) {
-                masked.extend_from_slice(text.get(from..at).unwrap_or_default());
-                masked.extend_from_slice(MASK);
-                from = at.saturating_add(secret.len());
+    /// The last `most` bytes of the text, without secrets. One that begins before them is recognized if the text holds as much more
+    /// ([`SECRET_BYTES`]).
+    pub(crate) fn mask(&self, text: &[u8], most: usize) -> Vec<u8> {
+        let mut hidden = vec![false; text.len()];
+        for secret in &self.0 {
+            for at in memmem::find_iter(text, secret) {
+                hidden.iter_mut().skip(at).take(secret.len()).for_each(|hidden| *hidden = true);
             }
-            masked.extend_from_slice(text.get(from..).unwrap_or_default());
-            masked
-        })
+        }
+        let from = text.len().saturating_sub(most);
+        let bytes: Vec<(u8, bool)> = text.iter().copied().zip(hidden).skip(from).collect();
+        let mut masked = Vec::with_capacity(bytes.len());
+        for run in bytes.chunk_by(|one, next| one.1 == next.1) {
+            match run.first() {
+                Some((_, true)) if run.len() >= MASK.len() => masked.extend_from_slice(MASK),
+                // the end of one that begins before
+                Some((_, true)) | None => {}
+                Some((_, false)) => masked.extend(run.iter().map(|(byte, _)| *byte)),
+            }
+        }
+        masked
     }
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let ends = |end: &str| name.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'));
+    NAMES.iter().any(|part| name.contains(part)) || ENDS.into_iter().any(ends)
+}
+
+fn in_lines(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    value.split(|byte| *byte == b'\n').map(|line| line.trim_ascii().to_vec())
+}
+
+/// Passwords of addresses (`scheme://user:password@host`); the user where there is no password, which is a token then.
+fn in_addresses(value: &[u8]) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    for at in memmem::find_iter(value, b"://") {
+        let rest = value.get(at.saturating_add(3)..).unwrap_or_default();
+        let end = rest.iter().position(|byte| b"/?#\"'".contains(byte) || byte.is_ascii_whitespace());
+        let place = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+        let Some(user) = place.iter().rposition(|byte| *byte == b'@').and_then(|at| place.get(..at)) else {
+            continue;
+        };
+        let mut parts = user.splitn(2, |byte| *byte == b':');
+        let (name, password) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        found.push(if password.is_empty() { name.to_vec() } else { password.to_vec() });
+    }
+    found
+}
+
+/// Texts with a secret's name in a value that is JSON: logins of a registry, the key of an account.
+fn in_json(value: &[u8]) -> Vec<Vec<u8>> {
+    let Ok(Value::Object(fields)) = serde_json::from_slice(value) else { return Vec::new() };
+    let (mut found, mut left) = (Vec::new(), vec![Value::Object(fields)]);
+    while let Some(value) = left.pop() {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    match value {
+                        Value::String(text) if is_secret(&name) => found.extend(in_lines(text.as_bytes())),
+                        other => left.push(other),
+                    }
+                }
+            }
+            Value::Array(values) => left.extend(values),
+            _plain => {}
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -75,6 +156,10 @@ mod tests {
 
     fn secrets(variables: &[(&str, &str)]) -> Secrets {
         Secrets::of(variables.iter().map(|(name, value)| (name.into(), value.into())))
+    }
+
+    fn text(secrets: &Secrets, log: &[u8]) -> String {
+        String::from_utf8(secrets.mask(log, log.len())).unwrap()
     }
 
     #[test]
@@ -88,8 +173,55 @@ mod tests {
         ]);
         let log =
             b"curl https://u:glcbt-12345678@x/ glcbt-12345678+more\nAAAABBBBCCCC /usr/local/bin abc".to_vec();
-        let masked = String::from_utf8(secrets.mask(log)).unwrap();
+        let masked = text(&secrets, &log);
         assert_eq!(masked, "curl https://u:[MASKED]@x/ [MASKED]\n[MASKED] /usr/local/bin abc");
         assert_eq!(format!("{secrets:?}"), "Secrets(4)");
+    }
+
+    #[test]
+    fn no_end_of_a_secret_that_the_cut_goes_through_is_left() {
+        let secrets = secrets(&[("A_TOKEN", "0123456789abcdef")]);
+        let log = b"before 0123456789abcdef, 0123456789abcdef!";
+        for (most, expected) in [(19, ", [MASKED]!"), (23, ", [MASKED]!"), (30, "[MASKED], [MASKED]!")] {
+            let masked = secrets.mask(log, most);
+            assert!(masked.len() <= most, "{most}");
+            let masked = String::from_utf8(masked).unwrap();
+            // of the first, so much is behind the cut that the mask has room, or nothing is
+            let without = expected.strip_prefix("[MASKED]").unwrap_or(expected);
+            assert!(masked == expected || masked == without, "{most}: {masked}");
+        }
+    }
+
+    #[test]
+    fn a_long_file_does_not_push_a_token_out() {
+        let lines: Vec<String> = (0..40_000).map(|n| format!("line-{n:05}")).collect();
+        let file = lines.join("\n");
+        let secrets = secrets(&[("A_SSH_KEY", &file), ("CI_JOB_TOKEN", "glcbt-12345678")]);
+        assert_eq!(text(&secrets, b"glcbt-12345678 line-00007"), "[MASKED] [MASKED]");
+        assert!(secrets.0.iter().map(Vec::len).sum::<usize>() <= MOST_BYTES);
+    }
+
+    #[test]
+    fn names_of_secrets_are_recognized_and_others_are_left() {
+        for name in
+            ["GITHUB_PAT", "NPM_AUTH", "ID_RSA_SSH_KEY", "DOCKER_AUTH_CONFIG", "my_private_key", "DB_PASS"]
+        {
+            assert!(is_secret(name), "{name}");
+        }
+        for name in
+            ["PATH", "PWD", "SSH_AUTH_SOCK", "XAUTHORITY", "BYPASS_CACHE", "COMPASS", "CI_COMMIT_AUTHOR"]
+        {
+            assert!(!is_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn passwords_in_addresses_and_logins_in_json_are_secrets() {
+        let secrets = secrets(&[
+            ("MIRRORS", "https://reader:s3cr3t-word@one/x git+https://ghp_0123456789@two https://three/a@b"),
+            ("DOCKER_AUTH_CONFIG", r#"{"auths": {"registry.example": {"auth": "dXNlcjpwYXNz"}}}"#),
+        ]);
+        let log = b"s3cr3t-word ghp_0123456789 dXNlcjpwYXNz reader registry.example three/a@b";
+        assert_eq!(text(&secrets, log), "[MASKED] [MASKED] [MASKED] reader registry.example three/a@b");
     }
 }

@@ -181,7 +181,9 @@ impl Output {
         self.board.take()
     }
 
-    /// The end of what the build wrote so far, on both streams.
+    /// The end of what the build wrote so far, on both streams; more than a question takes, for the sake of [`Secrets::mask`].
+    ///
+    /// [`Secrets::mask`]: crate::key::Secrets::mask
     pub(crate) fn log_tail(&self) -> Vec<u8> {
         self.board.tail.copy()
     }

@@ -3,7 +3,7 @@
 use std::{cell::Cell, ffi::OsString, time::Duration};
 
 use nix::sys::signal::Signal;
-use plimsoll_proto::v1::Exit;
+use plimsoll_proto::{limits, v1::Exit};
 use tokio::time::{Instant, timeout};
 use ulid::Ulid;
 
@@ -178,7 +178,7 @@ impl Build<'_> {
         while let Some(change) = output.take_change() {
             self.enter(change);
         }
-        let log_tail = self.secrets.mask(output.log_tail());
+        let log_tail = self.secrets.mask(&output.log_tail(), limits::LOG_TAIL_BYTES);
         output.close();
         (interrupted, log_tail)
     }

@@ -1,6 +1,8 @@
 //! How a command is told how many jobs to run at once: `{jobs}` in its words, or the variables that build tools read.
 //!
-//! A number on a command line wins over a variable, so a command that has one cannot be told otherwise, except by `{jobs}`.
+//! A number on a command line wins over a variable, so a command that has one cannot be told otherwise, except by `{jobs}`. The same
+//! holds for a line of a shell's script (`sh -c 'make -j8'`). What cannot be read here, a script in a file for example, is told by
+//! the variables, and nobody knows whether it heeds them.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -16,6 +18,12 @@ use crate::key;
 const PLACEHOLDER: &[u8] = b"{jobs}";
 /// Variables that hold the number and nothing else: Spack, `cmake --build`, cargo.
 const PLAIN: [&str; 3] = ["SPACK_BUILD_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL", "CARGO_BUILD_JOBS"];
+/// Tools that heed these, or `MAKEFLAGS`.
+const HEEDING: [&str; 5] = ["make", "gmake", "cmake", "cargo", "spack"];
+/// Tools that know their number from their words alone.
+const DEAF: [&str; 6] = ["ninja", "samu", "meson", "bazel", "bazelisk", "scons"];
+/// What ends a word in a script of a shell, besides spaces.
+const BETWEEN: &str = ";&|()<>`'\"";
 /// Options of make for the number of jobs, and for the jobserver that an outer make has for it.
 const OF_MAKE: [&str; 4] = ["--jobs", "--jobserver-auth", "--jobserver-fds", "-j"];
 
@@ -24,8 +32,10 @@ const OF_MAKE: [&str; 4] = ["--jobs", "--jobserver-auth", "--jobserver-fds", "-j
 pub(super) struct Jobs {
     command: Vec<OsString>,
     has_placeholder: bool,
-    /// What its words say.
-    in_words: Option<u32>,
+    /// Why its words cannot be told another number.
+    fixed: Option<String>,
+    /// It runs a tool that heeds the variables.
+    heeds: bool,
     make_flags: String,
     /// In force; `None` if nobody knows.
     now: Option<u32>,
@@ -37,13 +47,14 @@ impl Jobs {
     /// Reads a command. `known` is what else is known of its number of jobs, `make_flags` is `MAKEFLAGS`.
     pub(super) fn of(command: &[OsString], known: Option<u32>, make_flags: &str) -> Self {
         let has_placeholder = command.iter().any(|word| replace(word, 1) != *word);
-        let words = command.iter().skip(1).filter_map(|word| word.to_str());
+        let words: Vec<&str> = command.iter().filter_map(|word| word.to_str()).flat_map(split).collect();
         let machine = || available_parallelism().ok().and_then(|cores| u32::try_from(cores.get()).ok());
         let now = if has_placeholder { known.or_else(machine).or(Some(1)) } else { known };
         Self {
             command: command.to_vec(),
             has_placeholder,
-            in_words: key::jobs_flag(words),
+            fixed: fixed(&words).filter(|_| !has_placeholder),
+            heeds: words.iter().any(|word| HEEDING.contains(&name(word))),
             make_flags: make_flags.to_owned(),
             now,
             changed: false,
@@ -55,7 +66,8 @@ impl Jobs {
         Self {
             command: command.to_vec(),
             has_placeholder: false,
-            in_words: None,
+            fixed: None,
+            heeds: false,
             make_flags: String::new(),
             now: None,
             changed: false,
@@ -67,10 +79,14 @@ impl Jobs {
         self.now
     }
 
+    /// In force for certain: the number that was found, or one that the command was told in a way that it heeds.
+    pub(super) fn certain(&self) -> Option<u32> {
+        self.now.filter(|_| !self.changed || self.has_placeholder || self.heeds)
+    }
+
     /// Why it cannot be told another number, if it cannot.
     pub(super) fn fixed(&self) -> Option<String> {
-        let own = self.in_words.filter(|_| !self.has_placeholder)?;
-        Some(format!("the command says -j{own} itself; write {{jobs}} in place of the number"))
+        self.fixed.clone()
     }
 
     /// From now on so many.
@@ -95,6 +111,50 @@ impl Jobs {
         let make = (OsString::from("MAKEFLAGS"), OsString::from(merged(&self.make_flags, jobs)));
         plain.into_iter().chain([make]).collect()
     }
+}
+
+/// The words in a word, which may be a script.
+fn split(word: &str) -> impl Iterator<Item = &str> {
+    word.split(|c: char| c.is_whitespace() || BETWEEN.contains(c)).filter(|word| !word.is_empty())
+}
+
+/// The file's name of what may be a program.
+fn name(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+/// Why these words leave no room for another number, if they do.
+fn fixed(words: &[&str]) -> Option<String> {
+    if let Some(at) = words.iter().position(|word| sets_jobs(word)) {
+        let (word, next) = (words.get(at)?, words.get(at.saturating_add(1)));
+        let number = next.filter(|next| is_bare(word) && next.bytes().all(|byte| byte.is_ascii_digit()));
+        let own = number.map_or_else(|| (*word).to_owned(), |number| format!("{word} {number}"));
+        return Some(format!("the command says {own} itself; write {{jobs}} in place of the number"));
+    }
+    let deaf = words.iter().map(|word| name(word)).find(|name| DEAF.contains(name))?;
+    Some(format!("{deaf} reads its number of jobs from the command alone; write -j{{jobs}} there"))
+}
+
+/// Whether a word says how many jobs to run: `-j8`, `-kj8`, `--jobs=8`, `-j` alone, or `-j$(nproc)`. A variable that is told the number
+/// (`-j$SPACK_BUILD_JOBS`) leaves it open.
+fn sets_jobs(word: &str) -> bool {
+    if is_bare(word) {
+        return true;
+    }
+    let short =
+        word.strip_prefix('-').filter(|rest| !rest.starts_with('-')).and_then(|rest| rest.split_once('j'));
+    let cluster = short.filter(|(before, _)| before.bytes().all(|byte| byte.is_ascii_alphabetic()));
+    let long = ["--jobs=", "--parallel="].into_iter().find_map(|option| word.strip_prefix(option));
+    let value = long.or_else(|| Some(cluster?.1));
+    value.is_some_and(|value| match value.strip_prefix('$') {
+        Some(variable) => !PLAIN.contains(&variable.trim_matches(['{', '}'])),
+        None => key::jobs_flag(std::iter::once(format!("-j{value}").as_str())).is_some(),
+    })
+}
+
+/// An option whose number, if it has one, is the next word.
+fn is_bare(word: &str) -> bool {
+    matches!(word, "-j" | "--jobs" | "--parallel")
 }
 
 /// The word with the number where the placeholder is. `${jobs}` is a shell's variable, and stays.
@@ -207,7 +267,46 @@ mod tests {
     fn a_number_in_the_words_of_the_command_cannot_be_changed() {
         let fixed = jobs(&["make", "-j8"], Some(8), "").fixed().unwrap();
         assert!(fixed.contains("-j8") && fixed.contains("{jobs}"), "{fixed}");
-        assert_eq!(jobs(&["make"], Some(8), "").fixed(), None);
-        assert_eq!(jobs(&["make", "-j{jobs}"], Some(8), "").fixed(), None);
+        let script = |line| jobs(&["sh", "-c", line], Some(8), "").fixed();
+        for (line, says) in [
+            ("cd build && make -j8", "says -j8 itself"),
+            ("(make -kj8)", "says -kj8 itself"),
+            ("make -j 8;true", "says -j 8 itself"),
+            ("make all -j", "says -j itself"),
+            ("cmake --build . --parallel", "says --parallel itself"),
+            ("make -j$(nproc)", "says -j$ itself"),
+            ("make -j\"$(nproc)\"", "says -j itself"),
+            ("cmake .. -GNinja && ninja", "ninja reads its number"),
+        ] {
+            assert!(script(line).is_some_and(|why| why.contains(says) && why.contains("{jobs}")), "{line}");
+        }
+        for line in [
+            "make",
+            "make -j{jobs}",
+            "ninja -j{jobs}",
+            "java -jar x",
+            "make -j${CARGO_BUILD_JOBS}",
+            "tar -xjf x",
+        ] {
+            assert_eq!(script(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_nobody_may_have_heeded_is_not_certain() {
+        for (words, expected) in [
+            (vec!["make", "-j{jobs}"], Some(2)),
+            (vec!["./build", "{jobs}"], Some(2)),
+            (vec!["/usr/bin/make"], Some(2)),
+            (vec!["sh", "-c", "./configure;make install"], Some(2)),
+            (vec!["cargo", "build"], Some(2)),
+            (vec!["sh", "build.sh"], None),
+            (vec!["python", "-m", "build"], None),
+        ] {
+            let mut jobs = jobs(&words, Some(8), "");
+            assert_eq!(jobs.certain(), Some(8), "{words:?}");
+            jobs.set(2);
+            assert_eq!((jobs.now(), jobs.certain()), (Some(2), expected), "{words:?}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! build      one try: start, measure, close the attempt (command, signals, protection)
 //! tries      the tries of one run, and the exit code in the end
 //!   again      what a verdict means in this place
+//!   input      whether its standard input can be read once more
 //!   jobs       how a command is told its number of jobs
 //!   exit_codes which exit code stands for which verdict
 //!   runs       the number of this run within its CI job
@@ -13,6 +14,7 @@ mod again;
 mod build;
 mod command;
 mod exit_codes;
+mod input;
 mod jobs;
 mod protection;
 mod runs;

@@ -4,15 +4,17 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use plimsoll_proto::v1::Exit;
+use rustix::stdio::stdin;
 
 use super::{
     Settings,
     again::{Next, Place, next},
     build::{Tried, Try},
     command::exit_code,
+    input::Input,
     jobs::Jobs,
     protection::Protection,
-    runs,
+    runs::{self, Claim},
     signals::Signals,
 };
 use crate::{
@@ -29,6 +31,7 @@ pub(super) struct Tries<'a> {
     signals: Signals,
     protection: Protection,
     jobs: Jobs,
+    input: Input,
     /// Retries so far.
     retried: u32,
     /// Id of the first attempt.
@@ -50,12 +53,21 @@ impl<'a> Tries<'a> {
             settings.attempt.key.hints.get_or_insert_default().build_jobs = Some(jobs);
         }
         let protection = Protection::new(kernel);
-        Self { kernel, settings, signals, protection, jobs, retried: 0, first: String::new() }
+        let input = Input::of(stdin());
+        Self { kernel, settings, signals, protection, jobs, input, retried: 0, first: String::new() }
     }
 
     /// Runs the command until it passes, or nothing more is to be done here. Returns the exit code.
     pub(super) async fn run(mut self) -> u8 {
-        self.take_id();
+        let claim = self.take_id().await;
+        let code = self.try_until_done().await;
+        if let Some(claim) = claim {
+            runs::sweep(claim).await;
+        }
+        code
+    }
+
+    async fn try_until_done(&mut self) -> u8 {
         loop {
             let tried = match self.attempt_once().await {
                 Ok(tried) => tried,
@@ -69,6 +81,10 @@ impl<'a> Tries<'a> {
                 self.say(&format!("does not try again: {signal} came while it waited"));
                 return exit_code(tried.exit);
             }
+            if let Err(error) = self.input.rewind(stdin()) {
+                self.say(&format!("does not try again: its standard input cannot be wound back: {error}"));
+                return self.conclude(&tried);
+            }
             if let Err(error) = self.protection.lift() {
                 self.say(&format!("does not try again: the kernel would not kill it for memory: {error}"));
                 return self.conclude(&tried);
@@ -77,14 +93,13 @@ impl<'a> Tries<'a> {
         }
     }
 
-    /// A job may run several commands, and each is an attempt of its own.
-    fn take_id(&mut self) {
+    /// A job may run several commands, and each is an attempt of its own. Returns what is to be swept after the build.
+    async fn take_id(&mut self) -> Option<Claim> {
         let Settings { attempt, acting, .. } = &mut self.settings;
-        if let Some(id) =
-            attempt.id.as_mut().filter(|_| acting.shares_id && attempt.delivery.server.is_some())
-        {
-            *id = runs::own_id(&attempt.delivery.spool_dir, id);
-        }
+        let id = attempt.id.as_mut().filter(|_| acting.shares_id && attempt.delivery.server.is_some())?;
+        let claim;
+        (*id, claim) = runs::own_id(&attempt.delivery.spool_dir, id).await;
+        claim
     }
 
     async fn attempt_once(&mut self) -> Result<Tried, u8> {
@@ -124,6 +139,10 @@ impl<'a> Tries<'a> {
                 None
             }
             Next::Again { jobs, wait, why } => {
+                if let Some(gone) = self.input.used_up(stdin()) {
+                    self.say(&format!("does not try again here: {gone}"));
+                    return None;
+                }
                 let number = self.retried.saturating_add(1);
                 let with = jobs.map(|jobs| format!(" with -j{jobs}")).unwrap_or_default();
                 let after = if wait.is_zero() { String::new() } else { format!(" after {wait:.1?}") };
@@ -147,7 +166,8 @@ impl<'a> Tries<'a> {
         attempt.id = Some(runs::with_suffix(&self.first, &suffix));
         attempt.number = attempt.number.saturating_add(1);
         attempt.retries.clone_from(&tried.closed.attempt);
-        attempt.key.hints.get_or_insert_default().build_jobs = self.jobs.now();
+        // a number that the command may not have heeded would teach the history something wrong
+        attempt.key.hints.get_or_insert_default().build_jobs = self.jobs.certain();
     }
 
     /// Waits, unless a signal comes or has come: it means that nobody wants another try.

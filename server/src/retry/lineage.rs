@@ -6,9 +6,11 @@
 //! | attempts of the same key, pipeline and job | those that came earlier |
 //! | the CI system's list of the runs of the job | those that came earlier, also where no agent was |
 //!
-//! What any of them finds counts. The number of a CI job orders attempts, because it grows and no clock is in it; only
+//! What any of them finds counts. A job may run several commands (`HOST:JOB`, `HOST:JOB.2`), which are not retries of each other. The number of a CI job orders attempts, because it grows and no clock is in it; only
 //! attempts without one are ordered by their start. A number that the caller gives (GitLab's `retries_count`, which counts
 //! otherwise) is a hint, used where no witness finds anything.
+
+use plimsoll_proto::job::Named;
 
 use crate::domain::{AttemptId, Brief, Evidence, History, Key, ListedRun, Rung};
 
@@ -46,7 +48,8 @@ pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> Lineage<'h> {
     let key = measured.map_or(&evidence.key, |summary| &summary.key);
     let (job, original) = (key.job(), measured.and_then(|summary| summary.retries.as_ref()));
     for summary in history.on_rung(Rung::Exact, key).map(|fact| &*fact.brief) {
-        let of_job = job.is_some() && summary.job() == job;
+        let of_job =
+            job.is_some() && summary.job() == job && same_command(&summary.attempt, &evidence.attempt);
         let of_original = original.is_some() && summary.retries.as_deref() == original;
         let known = earlier.iter().any(|known| known.attempt == summary.attempt);
         if !(of_job || of_original) || known || !is_before(summary, evidence) {
@@ -99,19 +102,19 @@ impl Lineage<'_> {
 /// Runs of the job before this one.
 fn listed(evidence: &Evidence, key: &Key) -> Option<usize> {
     let runs = &evidence.listed;
-    let this = job_of(&evidence.attempt);
-    let own = runs.iter().find(|run| run.id == this.1);
+    let this = Named::read(evidence.attempt.as_str());
+    let own = runs.iter().find(|run| run.id == this.job);
     let label = key.labels.get("job").map(String::as_str).filter(|name| !name.is_empty());
     let first = runs.first().map(|run| run.name.as_str());
     let only = first.filter(|name| runs.iter().all(|run| run.name == *name));
     let name = own.map(|run| run.name.as_str()).or(label).or(only)?;
-    let before = |run: &&ListedRun| match (run.id.parse::<u64>(), this.1.parse::<u64>()) {
+    let before = |run: &&ListedRun| match (run.id.parse::<u64>(), this.job.parse::<u64>()) {
         (Ok(run), Ok(this)) => run < this,
         // without numbers, the times of the list's own clock
         _ => own.is_none_or(|own| run.created_unix_ms < own.created_unix_ms),
     };
     let tried = |run: &&ListedRun| !NOT_TRIED.contains(&run.status.as_str());
-    let mut ids: Vec<&str> = (runs.iter().filter(|run| run.name == name && run.id != this.1))
+    let mut ids: Vec<&str> = (runs.iter().filter(|run| run.name == name && run.id != this.job))
         .filter(before)
         .filter(tried)
         .map(|run| run.id.as_str())
@@ -123,27 +126,19 @@ fn listed(evidence: &Evidence, key: &Key) -> Option<usize> {
 
 /// Whether an attempt of the same job came before the one that is asked about.
 fn is_before(summary: &Brief, evidence: &Evidence) -> bool {
-    let (one, this) = (job_of(&summary.attempt), job_of(&evidence.attempt));
-    if one.0 == this.0
-        && let (Ok(job), Ok(of_this)) = (one.1.parse::<u64>(), this.1.parse::<u64>())
+    let (one, this) = (Named::read(summary.attempt.as_str()), Named::read(evidence.attempt.as_str()));
+    if one.host == this.host
+        && let (Some(job), Some(of_this)) = (one.number(), this.number())
     {
-        return (job, one.2) < (of_this, this.2);
+        return (job, one.tried) < (of_this, this.tried);
     }
     let started = evidence.measured.as_deref().map(|this| this.started_unix_ms);
     summary.attempt != evidence.attempt && started.is_none_or(|this| summary.started_unix_ms < this)
 }
 
-/// Host, CI job and run within the job, as agents name attempts: `HOST:JOB/RUN`, each part but the job left out where it is
-/// not known or the first.
-fn job_of(attempt: &AttemptId) -> (&str, &str, u32) {
-    let (host, rest) = attempt.as_str().rsplit_once(':').unwrap_or(("", attempt.as_str()));
-    match rest.rsplit_once('/') {
-        Some((job, run)) => match run.parse() {
-            Ok(run) => (host, job, run),
-            Err(_no_number) => (host, rest, 1),
-        },
-        None => (host, rest, 1),
-    }
+/// Whether two attempts of one job ran the same of its commands: the second command of a job is no retry of the first.
+fn same_command(one: &AttemptId, other: &AttemptId) -> bool {
+    Named::read(one.as_str()).command == Named::read(other.as_str()).command
 }
 
 /// Where a failure is the same failure: at one commit, else in one job of one pipeline.

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Write as _},
     path::Path,
     process::{Child, Stdio},
 };
@@ -144,6 +144,48 @@ async fn a_command_that_says_its_own_number_is_left_alone() {
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.stderr.contains("the command says -j8 itself; write {jobs}"), "{}", ran.stderr);
     assert_eq!(judge.asked().len(), 1);
+}
+
+/// Runs the attempt `own`, tried again at most twice: a shell that reads its script from this input.
+async fn with_input(agent: &Agent, input: impl Into<Stdio>) -> std::process::Output {
+    let line = [
+        "run",
+        "--retry-in-place",
+        "2",
+        "--attempt",
+        "own",
+        "--patience",
+        "2m",
+        "--key",
+        "package=zlib",
+        "--",
+        "sh",
+    ];
+    let mut command = agent.command(&line);
+    command.stdin(input);
+    tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_input_that_is_used_up_is_not_taken_for_an_empty_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let judge = Judge::with(&[as_is(0), as_is(0), as_is(0)]).await;
+    let agent = agent(&judge, dir.path());
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(b"echo tried; exit 3\n").unwrap();
+    drop(writer);
+    let piped = with_input(&agent, reader).await;
+    let said = String::from_utf8_lossy(&piped.stderr).into_owned();
+    assert_eq!((piped.status.code(), piped.stdout.as_slice()), (Some(3), &b"tried\n"[..]), "{said}");
+    assert!(said.contains("does not try again here: what it read from its standard input is gone"), "{said}");
+    let script = dir.path().join("script");
+    fs::write(&script, "echo tried; exit 3\n").unwrap();
+    let filed = with_input(&agent, fs::File::open(&script).unwrap()).await;
+    assert_eq!(
+        (filed.status.code(), filed.stdout.as_slice()),
+        (Some(3), &b"tried\ntried\ntried\n"[..]),
+        "{filed:?}"
+    );
 }
 
 /// Starts the agent, reads what it and its command say on standard error until a line holds `words`, and sends it SIGTERM.

@@ -143,6 +143,26 @@ fn the_number_of_a_job_orders_attempts_although_a_clock_is_an_hour_off() {
 }
 
 #[test]
+fn the_commands_of_one_job_are_not_retries_of_each_other() {
+    let mut history = History::new(10);
+    for (id, minute) in [("gitlab.com:11", 0), ("gitlab.com:11.2", 5), ("gitlab.com:11.2/2", 10)] {
+        history.learn(Arc::new(of_job(id, minute, None)));
+    }
+    let asked = |id: &str, minute, listed| {
+        let this = of_job(id, minute, None);
+        let attempt = this.attempt.clone();
+        let asked = Evidence { attempt, listed, ..evidence(Some(this), Exit::Code(2), "") };
+        judge_with(&asked, &history, &Settings::default()).attempts_left
+    };
+    assert_eq!(asked("gitlab.com:11.3", 15, Vec::new()), 2, "another command");
+    assert_eq!(asked("gitlab.com:11/2", 15, Vec::new()), 1, "the first command in the same place");
+    assert_eq!(asked("gitlab.com:11.2/3", 15, Vec::new()), 0, "the second command, twice in the same place");
+    assert_eq!(asked("gitlab.com:12", 20, Vec::new()), 1, "the job is retried");
+    let runs = list(&[("10", "failed"), ("11", "failed"), ("12", "running")]);
+    assert_eq!(asked("gitlab.com:11.3", 15, runs), 1, "GitLab lists its jobs, not their commands");
+}
+
+#[test]
 fn attempts_that_retry_the_same_original_are_of_one_job() {
     let mut history = History::new(10);
     for (id, minute, retries) in [("7", 0, None), ("7/2", 10, Some("7"))] {
