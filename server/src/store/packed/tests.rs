@@ -1,0 +1,94 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn unpack(bytes: &[u8]) -> Result<Summary, Damage> {
+    let (codec, payload) = bytes.split_first().unwrap();
+    Summary::unpack(*codec, payload)
+}
+
+fn packed(summary: &Summary) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    summary.pack(&mut bytes).unwrap();
+    bytes
+}
+
+fn any_text() -> impl Strategy<Value = String> {
+    "[a-z0-9 ü+~=]{0,20}"
+}
+
+prop_compose! {
+    fn any_key()(texts in prop::collection::vec(any_text(), 11), labels in prop::collection::btree_map(any_text(), any_text(), 0..4),
+        build_jobs in any::<Option<u32>>(), input_bytes in any::<Option<u64>>()) -> Key {
+        let [project, stack, package, version, variants, compiler, compiler_version, arch, build_system, git_ref, owner] =
+            <[String; 11]>::try_from(texts).unwrap();
+        let hints = Hints { build_jobs, input_bytes };
+        Key { project, stack, package, version, variants, compiler, compiler_version, arch, build_system, git_ref, owner, labels, hints }
+    }
+}
+
+prop_compose! {
+    fn any_summary()(key in any_key(), n in prop::array::uniform32(any::<u64>()), set in any::<u32>(), text in any_text(), status in any::<i32>(), number in any::<u32>()) -> Summary {
+        let set = |bit: u32| set >> bit & 1 == 1;
+        let some = |bit: u32| set(bit).then_some(n[bit as usize]);
+        let pick = |bit: u32, count: usize| usize::try_from(n[bit as usize] % count as u64).unwrap();
+        let attempt = |n: u64| AttemptId::parse(&n.to_string()).unwrap();
+        let phase = Phase { name: text, started: Millis(n[0]), wall: Millis(n[1]), need_peak: Bytes(n[2]), cpu: CpuMicros(n[3]) };
+        Summary {
+            number,
+            retries: some(5).map(attempt),
+            source: SOURCES[pick(6, SOURCES.len())],
+            resources: Resources { memory_request: some(7).map(Bytes), memory_limit: some(8).map(Bytes),
+                cpu_request: set(9).then_some(Cores(0.1)), cpu_limit: set(10).then_some(Cores(7.5)) },
+            started_unix_ms: n[11],
+            origin: some(12).map(|n| Origin { session: SessionId::parse(&n.to_string()).unwrap(), started_unix_ms: n }),
+            wall: Millis(n[13]), cpu: CpuMicros(n[14]), cpu_peak: Cores(f64::from(status) / 3.0),
+            samples: n[16], samples_lost: n[17], need_peak: Bytes(n[18]), need_mean: Bytes(n[19]), memory_peak: Bytes(n[20]),
+            oom_kill: some(21), reclaim_failures: some(22),
+            outcome: OUTCOMES[pick(23, OUTCOMES.len())],
+            exit: some(24).map(|_| if set(25) { Exit::Code(status) } else { Exit::Signal(status) }),
+            cause: some(26).map(|_| CAUSES[pick(26, CAUSES.len())]),
+            censored: set(27),
+            oom_origin: some(28).map(|_| ORIGINS[pick(28, ORIGINS.len())]),
+            oom_group_kill: some(29), memory_stall: some(30).map(Micros), refaults: some(31),
+            throttled: some(0).map(Micros), starved: some(1).map(Millis), starved_at_end: some(2).map(Millis),
+            phases: if set(3) { vec![phase] } else { Vec::new() },
+            ..Summary::recorded(attempt(n[0]), key)
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_summary_comes_back_from_both_codecs(summary in any_summary()) {
+        prop_assert_eq!(unpack(&packed(&summary)), Ok(summary.clone()));
+        let mut json = Vec::new();
+        codec::pack_json(&summary, &mut json).unwrap();
+        prop_assert_eq!(unpack(&json), Ok(summary));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        drop(Summary::unpack(FIELDS, &bytes));
+    }
+}
+
+#[test]
+fn every_word_has_a_number() {
+    assert!(Cause::ALL.iter().all(|cause| CAUSES.contains(cause)));
+    assert_eq!(number(CAUSES, &Cause::Oom), 1, "numbers are on disks: they never change");
+    assert_eq!(number(CAUSES, &Cause::Unknown), 16);
+}
+
+#[test]
+fn fields_of_a_newer_version_are_skipped_and_its_words_are_not_made_up() {
+    let summary = crate::domain::test_summary("a", "zlib", "1", 10);
+    let mut newer = packed(&summary);
+    // field 99, three bytes
+    newer.extend_from_slice(&[0x9a, 0x06, 3, b'n', b'e', b'w']);
+    assert_eq!(unpack(&newer), Ok(summary.clone()));
+    let mut strange = vec![FIELDS];
+    Packed { cause: 99, ..Packed::of(&summary) }.encode(&mut strange).unwrap();
+    assert!(unpack(&strange).unwrap_err().0.contains("the cause 99 is not known"));
+    assert!(Summary::unpack(3, b"").unwrap_err().0.contains("codec 3"));
+}
