@@ -155,31 +155,14 @@ impl Worker {
 mod tests {
     use super::*;
     use crate::{
-        clock::Clock,
-        domain::{Action, Cause, History, Outcome, Outlook, Signature, test_summary},
-        ingest::{Ingest, Parts, Retain},
-        judging::{Judging, Sources},
-        learned::Learned,
-        metrics::Metrics,
-        predict, retry,
+        domain::{Action, Cause, Outcome, Outlook, Signature, test_summary},
+        ingest::{Ingest, fixture},
         store::{Batch, Kind, Store},
     };
 
     /// What a server with room for `capacity` attempts knows after its start.
     async fn started(store: &Store, capacity: usize) -> Ingest {
-        let metrics = Arc::new(Metrics::new());
-        let sources = Sources { rules_dir: None, policy_file: None, policy: retry::Policy::default() };
-        let (ingest, mut worker) = Ingest::new(Parts {
-            store: store.clone(),
-            learned: Learned::new(History::new(capacity)),
-            judging: Judging::open(sources, Arc::clone(&metrics)).unwrap(),
-            metrics,
-            clock: Clock,
-            predict: Arc::new(predict::Settings::default()),
-            open_attempts: 10,
-            retain: Retain::default(),
-            abandon_after: std::time::Duration::from_hours(1),
-        });
+        let (ingest, mut worker) = fixture::ingest(store, capacity);
         worker.resume().await.unwrap();
         ingest
     }

@@ -40,7 +40,7 @@ fn judged(judging: &Judging) -> (&'static str, Action) {
         growth: None,
         listed: Vec::new(),
     };
-    let verdict = judging.judge(&evidence, &History::new(1), &predict::Settings::default());
+    let verdict = judging.judge(&evidence, &Learned::new(History::new(1)), &predict::Settings::default());
     (verdict.cause.as_str(), verdict.action)
 }
 
