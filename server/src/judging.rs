@@ -117,7 +117,11 @@ impl Judging {
             };
             let this = self.clone();
             // a directory on a network that hangs must not hold up the server
-            let looked = tokio::task::spawn_blocking(move || this.look(asked)).await;
+            let looking = tokio::task::spawn_blocking(move || this.look(asked));
+            let looked = tokio::select! {
+                () = end.cancelled() => return Ok(()),
+                looked = looking => looked,
+            };
             if let Err(error) = looked {
                 tracing::error!(%error, "looking at rules and retry policy ended badly");
             }
