@@ -60,8 +60,55 @@ pub(crate) enum ImportError {
 pub(crate) struct Unsaid {
     /// The project of rows that name none.
     pub(crate) project: String,
+    /// The host of the CI system whose jobs a database of Gantry names by their numbers; empty if nobody says.
+    pub(crate) host: String,
     /// Now, milliseconds since 1970: the end of rows without a time, in the order of the file.
     pub(crate) now_unix_ms: u64,
+}
+
+/// The attempts that the store holds.
+#[derive(Debug, Default)]
+struct There {
+    ids: HashSet<AttemptId>,
+    /// Their CI jobs, with the host where it is known.
+    jobs: HashSet<String>,
+    /// The numbers of these jobs.
+    numbers: HashSet<u64>,
+}
+
+impl There {
+    fn add(&mut self, id: AttemptId) {
+        if let Some((job, number)) = job_of(&id) {
+            self.jobs.insert(job.to_owned());
+            self.numbers.insert(number);
+        }
+        self.ids.insert(id);
+    }
+
+    /// Whether a CI job that is named by its number is there. Names it as an agent does if the host is known. Without the host
+    /// equal numbers are taken for one job, so that what an agent measured is not counted twice.
+    fn knows_job(&self, attempt: &mut AttemptId, host: &str) -> bool {
+        let known = self.ids.contains(attempt);
+        let Some((job, number)) = job_of(attempt) else { return known };
+        if host.is_empty() {
+            return known || self.numbers.contains(&number);
+        }
+        let named = format!("{host}:{job}");
+        let known = known || self.jobs.contains(&named);
+        if let Ok(id) = AttemptId::parse(&named) {
+            *attempt = id;
+        }
+        known
+    }
+}
+
+/// The CI job, with its number, of `HOST:JOB`, `HOST:JOB/TRY` and `HOST:JOB.RUN`, the host left out where it is not known.
+fn job_of(id: &AttemptId) -> Option<(&str, u64)> {
+    let id = id.as_str();
+    let begin = id.rfind(':').map_or(0, |colon| colon + 1);
+    let length = id.get(begin..)?.find(['/', '.']).unwrap_or(id.len() - begin);
+    let number = id.get(begin..begin + length)?.parse().ok()?;
+    Some((id.get(..begin + length)?, number))
 }
 
 /// Adds the rows of a file to the history in `store`. `tell` hears how much of both readings is done.
@@ -75,18 +122,20 @@ pub(crate) async fn commit(
     mut tell: impl FnMut(f64),
 ) -> Result<Imported, ImportError> {
     let rows = try_all(path, |share| tell(share / 2.0))?;
-    let mut there: HashSet<AttemptId> = HashSet::new();
-    store::load_summaries(store, |summary: Summary| {
-        there.insert(summary.attempt);
-    })
-    .await?;
+    let mut there = There::default();
+    store::load_summaries(store, |summary: Summary| there.add(summary.attempt)).await?;
     let mut imported = Imported::default();
     let mut reader = Reader::open(path)?;
     let (mut batch, mut waiting) = (Batch::default(), 0);
     let mut number = 0;
     while let Some(mut record) = reader.next()? {
         number += 1;
-        if there.contains(&record.summary.attempt) {
+        let known = if reader.names_jobs() {
+            there.knows_job(&mut record.summary.attempt, &unsaid.host)
+        } else {
+            there.ids.contains(&record.summary.attempt)
+        };
+        if known {
             imported.known += 1;
             continue;
         }
