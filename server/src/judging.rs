@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     domain::{Evidence, History, Key, Verdict},
+    learned::Learned,
     metrics::{Kind, Metrics},
     predict,
     retry::{self, Flaky, Known, Policy, Rules, Seen},
@@ -74,17 +75,21 @@ impl Judging {
         Ok(Self(Arc::new(Shared { sources, in_force, stamps: Mutex::new(Some(stamps)), seen, metrics })))
     }
 
-    /// The verdict on what is known of an ended attempt.
+    /// The verdict on what is known of an ended attempt. Reads a log line by line: not for a thread that serves others.
     pub(crate) fn judge(
         &self,
         evidence: &Evidence,
-        history: &History,
+        learned: &Learned,
         settings: &predict::Settings,
     ) -> Verdict {
         let in_force = Arc::clone(&self.0.in_force.read().unwrap_or_else(PoisonError::into_inner));
         let InForce { rules, policy } = &*in_force;
-        let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        retry::judge(evidence, &Known { rules, history, seen: &seen, settings, policy })
+        // what takes long is done before anything is locked: who learns and who predicts would wait for it
+        let finding = retry::classify(evidence, rules);
+        learned.read(|history| {
+            let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            retry::judge_found(evidence, finding, &Known { rules, history, seen: &seen, settings, policy })
+        })
     }
 
     /// Failures with retries whose end is known, most retries first.
@@ -112,7 +117,11 @@ impl Judging {
             };
             let this = self.clone();
             // a directory on a network that hangs must not hold up the server
-            let looked = tokio::task::spawn_blocking(move || this.look(asked)).await;
+            let looking = tokio::task::spawn_blocking(move || this.look(asked));
+            let looked = tokio::select! {
+                () = end.cancelled() => return Ok(()),
+                looked = looking => looked,
+            };
             if let Err(error) = looked {
                 tracing::error!(%error, "looking at rules and retry policy ended badly");
             }

@@ -12,6 +12,7 @@ use super::{note, progress::Progress};
 use crate::{
     clock::Clock,
     config::Config,
+    domain::AttemptId,
     import,
     store::{Store, StoreSettings},
 };
@@ -25,6 +26,18 @@ pub struct Import {
     /// Project of the rows that name none, as its builds name it (in GitLab: group/name).
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, value_parser = project)]
     project: String,
+    /// Host of the GitLab whose jobs are in Gantry's database (`CI_SERVER_HOST`): its rows are named as agents name them.
+    #[arg(long, value_name = "HOST", default_value = "", hide_default_value = true, value_parser = host)]
+    host: String,
+}
+
+fn host(text: &str) -> Result<String, String> {
+    // with the longest number of a job
+    AttemptId::parse(&format!("{text}:{}", u64::MAX))?;
+    if text.contains([':', '/']) {
+        return Err("must be the name of a host alone, without protocol, port and path".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 fn project(text: &str) -> Result<String, String> {
@@ -50,7 +63,8 @@ impl Import {
         let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
         let store = opened.context("data_dir: opening the store ended badly")?.context("data_dir")?;
         let mut progress = Progress::new();
-        let unsaid = import::Unsaid { project: self.project, now_unix_ms: Clock.now_unix_ms() };
+        let unsaid =
+            import::Unsaid { project: self.project, host: self.host, now_unix_ms: Clock.now_unix_ms() };
         let tell = |share| progress.tell("importing", share);
         let imported = import::commit(&self.file, &store, &unsaid, tell).await;
         progress.end();

@@ -50,7 +50,7 @@ pub struct JobsPoint {
     pub attempts: u32,
     /// Those of them that memory stopped.
     pub stopped: u32,
-    /// Memory that half of the builds need.
+    /// Memory that half of the builds need. An attempt that memory stopped says "more than".
     pub need_p50: Bytes,
     /// Memory that 95 % of the builds need.
     pub need_p95: Bytes,

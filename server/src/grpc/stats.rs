@@ -73,10 +73,16 @@ impl Stats for StatsService {
         let request = request.into_inner();
         let group_by = group_by(request.group_by).map_err(|fault| status::of_fault(&fault))?;
         let filter = filter(request.filter).map_err(|fault| status::of_fault(&fault))?;
-        let attempts = self.learned.newest_first();
-        let report = stats::report(&attempts, &filter, group_by, request.step_ms);
-        let report = report.map_err(|fault| status::of_fault(&fault))?;
-        let regressions = stats::regressions(&attempts, &filter, REGRESSIONS);
+        let (learned, ingest) = (self.learned.clone(), self.ingest.clone());
+        // a million attempts take their time: not on a thread that serves others
+        let counted = tokio::task::spawn_blocking(move || {
+            let attempts = learned.newest_first();
+            let report = stats::report(&attempts, &filter, group_by, request.step_ms)?;
+            Ok((report, stats::regressions(&attempts, &filter, REGRESSIONS), ingest.flaky(FLAKY)))
+        });
+        let counted =
+            counted.await.map_err(|error| Status::internal(format!("counting ended badly: {error}")))?;
+        let (report, regressions, flaky) = counted.map_err(|fault: Fault| status::of_fault(&fault))?;
         let group = |g: stats::Group| pb::Group { name: g.name, totals: Some(totals(&g.totals)) };
         let step =
             |s: stats::Step| pb::Step { from_unix_ms: s.from_unix_ms, totals: Some(totals(&s.totals)) };
@@ -85,7 +91,7 @@ impl Stats for StatsService {
             groups: report.groups.into_iter().map(group).collect(),
             steps: report.steps.into_iter().map(step).collect(),
             regressions: regressions.into_iter().map(reply::regression).collect(),
-            flaky: self.ingest.flaky(FLAKY).into_iter().map(reply::flaky).collect(),
+            flaky: flaky.into_iter().map(reply::flaky).collect(),
         }))
     }
 

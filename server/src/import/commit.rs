@@ -6,6 +6,8 @@
 
 use std::{collections::HashSet, path::Path};
 
+use plimsoll_proto::job;
+
 use super::{reader::Reader, refusals::Refusals, source::FileError};
 use crate::{
     domain::{AttemptId, Summary},
@@ -60,8 +62,51 @@ pub(crate) enum ImportError {
 pub(crate) struct Unsaid {
     /// The project of rows that name none.
     pub(crate) project: String,
+    /// The host of the CI system whose jobs a database of Gantry names by their numbers; empty if nobody says.
+    pub(crate) host: String,
     /// Now, milliseconds since 1970: the end of rows without a time, in the order of the file.
     pub(crate) now_unix_ms: u64,
+}
+
+/// The attempts that the store holds.
+#[derive(Debug, Default)]
+struct There {
+    ids: HashSet<AttemptId>,
+    /// Hosts and numbers of their CI jobs; the host is empty where it is not known.
+    jobs: HashSet<(String, u64)>,
+    /// The numbers of these jobs.
+    numbers: HashSet<u64>,
+}
+
+impl There {
+    fn add(&mut self, id: AttemptId) {
+        if let Some((host, number)) = job_of(&id) {
+            self.jobs.insert((host.to_owned(), number));
+            self.numbers.insert(number);
+        }
+        self.ids.insert(id);
+    }
+
+    /// Whether a CI job that is named by its number is there. Names it as an agent does if the host is known. Without the host
+    /// equal numbers are taken for one job, so that what an agent measured is not counted twice.
+    fn knows_job(&self, attempt: &mut AttemptId, host: &str) -> bool {
+        let known = self.ids.contains(attempt);
+        let Some((_, number)) = job_of(attempt) else { return known };
+        if host.is_empty() {
+            return known || self.numbers.contains(&number);
+        }
+        let known = known || self.jobs.contains(&(host.to_owned(), number));
+        if let Ok(id) = AttemptId::parse(&format!("{host}:{number}")) {
+            *attempt = id;
+        }
+        known
+    }
+}
+
+/// Host and number of the CI job of an attempt, the host empty where it is not known.
+fn job_of(id: &AttemptId) -> Option<(&str, u64)> {
+    let named = job::Named::read(id.as_str());
+    Some((named.host, named.number()?))
 }
 
 /// Adds the rows of a file to the history in `store`. `tell` hears how much of both readings is done.
@@ -75,18 +120,20 @@ pub(crate) async fn commit(
     mut tell: impl FnMut(f64),
 ) -> Result<Imported, ImportError> {
     let rows = try_all(path, |share| tell(share / 2.0))?;
-    let mut there: HashSet<AttemptId> = HashSet::new();
-    store::load_summaries(store, |summary: Summary| {
-        there.insert(summary.attempt);
-    })
-    .await?;
+    let mut there = There::default();
+    store::load_summaries(store, |summary: Summary| there.add(summary.attempt)).await?;
     let mut imported = Imported::default();
     let mut reader = Reader::open(path)?;
     let (mut batch, mut waiting) = (Batch::default(), 0);
     let mut number = 0;
     while let Some(mut record) = reader.next()? {
         number += 1;
-        if there.contains(&record.summary.attempt) {
+        let known = if reader.names_jobs() {
+            there.knows_job(&mut record.summary.attempt, &unsaid.host)
+        } else {
+            there.ids.contains(&record.summary.attempt)
+        };
+        if known {
             imported.known += 1;
             continue;
         }

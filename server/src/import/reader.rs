@@ -86,6 +86,11 @@ impl Reader {
         }
     }
 
+    /// Whether a row is named by the number of its CI job, without the host that an agent names too.
+    pub(crate) fn names_jobs(&self) -> bool {
+        !matches!(self.lines, Lines::Csv(..) | Lines::Json(_))
+    }
+
     fn accept(&mut self, record: Record) -> Result<Record, Refusal> {
         let refuse = |column, reason: &str| Refusal { line: record.line, column, reason: reason.to_owned() };
         match (*self.timed.get_or_insert(record.timed), record.timed) {

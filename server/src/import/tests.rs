@@ -170,7 +170,7 @@ async fn rows_without_a_time_end_at_the_time_of_the_import_in_the_order_of_the_f
     // the first one took longest, so that it started first and still ended first
     let rows = file(b"attempt,package,wall_ms,peak_bytes\nb,zlib,5000,1000000\na,zlib,1000,1000000\nx,,1,1\nc,zlib,9,1000000\n");
     let now_unix_ms = 1_800_000_000_000;
-    let unsaid = Unsaid { now_unix_ms, project: "group/name".to_owned() };
+    let unsaid = Unsaid { now_unix_ms, project: "group/name".to_owned(), ..Unsaid::default() };
     let imported = commit(&rows.path, &store, &unsaid, |_| {}).await.unwrap();
     assert_eq!((imported.added, imported.refusals.count), (3, 1));
     let mut found = Vec::new();

@@ -18,7 +18,7 @@ use crate::{
     domain::{Attempt, AttemptId, Summary, Totals},
     metrics::Kind,
     retry,
-    store::{self, SealError, Store},
+    store::{self, Mode, SealError, Store},
 };
 
 /// Samples of an open attempt that are left loose before they become sealed blocks.
@@ -85,12 +85,16 @@ impl Worker {
     /// Ends attempts. Nothing is appended to any of them meanwhile: the worker does nothing else.
     pub(super) async fn seal_all(&mut self, endings: Vec<Ending>) {
         let mut begun = HashSet::new();
-        let closed = endings.into_iter().filter_map(|ending| {
-            // the first end of an attempt is the one that counts
-            let open = begun.insert(ending.finish.attempt.clone());
-            self.closed(ending, open)
-        });
-        let mut waiting = closed.collect::<Vec<_>>().into_iter();
+        let mut waiting = Vec::new();
+        for ending in endings {
+            let open = !begun.contains(&ending.finish.attempt);
+            if let Some(closed) = self.closed(ending, open) {
+                // the first end that is allowed is the one that counts: one of a stream that was replaced takes nothing away
+                begun.insert(closed.session.attempt.id.clone());
+                waiting.push(closed);
+            }
+        }
+        let mut waiting = waiting.into_iter();
         let mut sealing = JoinSet::new();
         loop {
             for closed in waiting.by_ref().take(AT_ONCE - sealing.len()) {
@@ -182,8 +186,16 @@ impl Worker {
     }
 
     /// Closes attempts whose agent has been silent for too long, some of them; true if there may be more. Nobody saw their end.
+    /// None of them while the store takes nothing, and for as long again after that.
     pub(super) async fn close_abandoned(&mut self) -> bool {
         let (now, patience) = (self.now().moment, self.parts.abandon_after);
+        if self.parts.store.status().mode != Mode::Writable {
+            self.refused = Some(now);
+        }
+        if self.refused.is_some_and(|refused| now.saturating_duration_since(refused) <= patience) {
+            // an agent cannot make itself heard over a store that takes nothing: the patience begins anew when it does
+            return false;
+        }
         let silent = self.sessions.values().filter(|session| session.is_silent(now, patience)).take(STEP);
         let endings: Vec<_> =
             silent.map(|s| Ending { finish: abandoned(s), stream: None, answer: None }).collect();
@@ -232,5 +244,65 @@ fn abandoned(session: &Session) -> Finish {
         exit: None,
         totals: Totals::default(),
         phases: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::oneshot::{self, Receiver};
+
+    use super::*;
+    use crate::ingest::fixture;
+
+    /// A worker with an open attempt, and the stream that holds it after it took it from `old`.
+    fn held(store: &Store, old: &StreamHandle) -> (Worker, StreamHandle) {
+        let (_ingest, mut worker) = fixture::ingest(store, 10);
+        let (attempt, new) = (fixture::attempt("a"), StreamHandle::new());
+        let mut session = Session::new(attempt.clone().into(), worker.now());
+        for stream in [old, &new] {
+            session.take(&attempt, stream).unwrap();
+        }
+        worker.sessions.insert(attempt.id, session);
+        (worker, new)
+    }
+
+    fn ending(worker: &Worker, stream: &StreamHandle) -> (Ending, Receiver<Result<u64, Refusal>>) {
+        let (answer, answered) = oneshot::channel();
+        let finish = abandoned(worker.sessions.values().next().unwrap());
+        (Ending { finish, stream: Some(stream.clone()), answer: Some(answer) }, answered)
+    }
+
+    #[tokio::test]
+    async fn an_end_told_by_a_stream_that_was_replaced_leaves_the_attempt_to_its_holder() {
+        let old = StreamHandle::new();
+        let (mut worker, new) = held(&Store::memory(), &old);
+        let (of_old, told_old) = ending(&worker, &old);
+        let (of_new, told_new) = ending(&worker, &new);
+        let (again, told_again) = ending(&worker, &new);
+        worker.seal_all(vec![of_old, of_new, again]).await;
+        assert!(matches!(told_old.await.unwrap(), Err(Refusal::Replaced(_))));
+        assert_eq!(told_new.await.unwrap(), Ok(0));
+        assert!(matches!(told_again.await.unwrap(), Err(Refusal::NotOpen(_))), "it ends once");
+    }
+
+    /// Lets time pass, and looks for silent attempts.
+    async fn swept_after(worker: &mut Worker, time: Duration) -> usize {
+        tokio::time::advance(time).await;
+        worker.close_abandoned().await;
+        worker.sessions.len()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_attempt_is_closed_for_the_silence_of_a_store_that_takes_nothing() {
+        let Store::Memory(memory) = Store::memory() else { panic!("in memory") };
+        let (mut worker, _stream) = held(&Store::Memory(memory.clone()), &StreamHandle::new());
+        let minute = Duration::from_mins(1);
+        memory.refuse_commits("the disk is full");
+        assert_eq!(swept_after(&mut worker, fixture::PATIENCE * 2).await, 1);
+        memory.accept_commits();
+        assert_eq!(swept_after(&mut worker, minute).await, 1, "its agent is given time to come back");
+        assert_eq!(swept_after(&mut worker, fixture::PATIENCE).await, 0, "it did not");
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
-use super::{Ingest, Refusal};
+use super::{Ingest, Parts, Refusal};
 use crate::{
     domain::{
         AttemptId, Bytes, Cause, Evidence, Exit, Fault, Growth, Key, ListedRun, Millis, Summary, Verdict,
@@ -131,11 +131,14 @@ impl Ingest {
         let measured = self.measured(&question).await?;
         let growth = self.growth(measured.as_deref()).await?;
         let evidence = Evidence { growth, ..question.with(measured) };
-        let verdict = self
-            .parts
-            .learned
-            .read(|history| self.parts.judging.judge(&evidence, history, &self.parts.predict));
-        Ok((evidence, verdict))
+        let Parts { judging, learned, predict, .. } = self.parts.clone();
+        // nobody closes it
+        let _turn = self.weighing.acquire().await;
+        let weighed = tokio::task::spawn_blocking(move || {
+            let verdict = judging.judge(&evidence, &learned, &predict);
+            (evidence, verdict)
+        });
+        weighed.await.map_err(|error| Refusal::Unreadable(format!("judging ended badly: {error}")))
     }
 
     /// Failures with retries whose end is known, most retries first.
@@ -187,8 +190,10 @@ impl Ingest {
 
 #[cfg(test)]
 mod tests {
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
-    use crate::domain::Hints;
+    use crate::{domain::Hints, ingest::fixture, store::Store};
 
     fn question() -> Question {
         Question {
@@ -245,6 +250,31 @@ mod tests {
         let mut seen = std::collections::HashSet::from([question().fingerprint()]);
         for other in changed {
             assert!(seen.insert(other.fingerprint()), "{other:?}");
+        }
+    }
+
+    async fn ask(ingest: &Ingest, code: i32) -> Result<Verdict, Refusal> {
+        ingest.judge(Question { exit: Some(Exit::Code(code)), ..question() }).await
+    }
+
+    async fn ask_all_and_one_more(ingest: &Ingest) {
+        let first = ask(ingest, 1).await.unwrap();
+        for code in 2..=64 {
+            ask(ingest, code).await.unwrap();
+        }
+        assert_eq!(ask(ingest, 65).await, Err(Refusal::Judged { attempt: question().attempt, most: 64 }));
+        assert_eq!(ask(ingest, 1).await, Ok(first));
+        let other = Question { attempt: AttemptId::parse("b").unwrap(), ..question() };
+        assert_eq!(ingest.judge(other.clone()).await.unwrap().attempt, other.attempt);
+        assert_eq!(ingest.parts.metrics.refusals.get_or_create(&Kind::of("judged")).get(), 1);
+    }
+
+    #[tokio::test]
+    async fn the_verdicts_on_one_attempt_are_bounded_and_those_that_were_given_stand() {
+        let (ingest, worker) = fixture::ingest(&Store::memory(), 10);
+        tokio::select! {
+            () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+            () = ask_all_and_one_more(&ingest) => {}
         }
     }
 }

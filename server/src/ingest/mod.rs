@@ -5,6 +5,8 @@
 
 mod again;
 mod close;
+#[cfg(test)]
+mod fixture;
 mod judge;
 mod refusal;
 mod request;
@@ -25,7 +27,7 @@ use request::Request;
 pub(crate) use request::{Change, Opened, Running};
 pub use retain::Retain;
 pub(crate) use session::{Append, Finish, StreamHandle};
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
 pub(crate) use worker::Worker;
 
 use crate::{
@@ -43,6 +45,10 @@ const QUEUE: usize = 1024;
 
 /// Changes that a slow watcher may fall behind.
 const CHANGES: usize = 1024;
+
+/// Verdicts that are worked on at once; others wait in line. Reading a log keeps a core busy, and more of them would take the
+/// cores from predictions.
+const WEIGHED_AT_ONCE: usize = 2;
 
 /// What the ingest works with.
 #[derive(Debug, Clone)]
@@ -65,6 +71,7 @@ pub(crate) struct Parts {
 #[derive(Debug, Clone)]
 pub(crate) struct Ingest {
     requests: mpsc::Sender<Request>,
+    weighing: Arc<Semaphore>,
     parts: Parts,
 }
 
@@ -73,7 +80,7 @@ impl Ingest {
     pub(crate) fn new(parts: Parts) -> (Self, Worker) {
         let (requests, queue) = mpsc::channel(QUEUE);
         let worker = Worker::new(parts.clone(), queue, broadcast::Sender::new(CHANGES));
-        (Self { requests, parts }, worker)
+        (Self { requests, weighing: Arc::new(Semaphore::new(WEIGHED_AT_ONCE)), parts }, worker)
     }
 
     /// Opens an attempt for a stream, or hands it over to it.

@@ -34,6 +34,16 @@ pub(crate) enum Refusal {
     /// The attempt has not ended, as far as anybody has said.
     #[error("attempt {0} is still running; ask again when it has ended, or say how it ended")]
     Running(AttemptId),
+    /// So many different questions about the attempt were answered that no other one is.
+    #[error(
+        "{most} different questions about {attempt} were answered, which is the bound for one attempt; ask one of them again, it gets the same verdict"
+    )]
+    Judged {
+        /// The attempt concerned.
+        attempt: AttemptId,
+        /// The bound.
+        most: usize,
+    },
     /// Too many attempts are open.
     #[error("{0} attempts are open, which is the bound; come back later")]
     Full(usize),
@@ -68,6 +78,7 @@ impl Refusal {
             Self::Held(_) => "held",
             Self::Replaced(_) => "replaced",
             Self::Running(_) => "running",
+            Self::Judged { .. } => "judged",
             Self::Full(_) => "full",
             Self::Unwritable(_) => "unwritable",
             Self::Unreadable(_) => "unreadable",

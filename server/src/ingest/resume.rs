@@ -134,17 +134,16 @@ impl Worker {
 
     async fn take_up(&self, attempt: Attempt) -> Result<Session, StoreError> {
         let mut session = Session::new(Arc::new(attempt), self.now());
-        let (id, progress, mut samples) = (session.attempt.id.clone(), &mut session.progress, 0);
+        let (id, progress) = (session.attempt.id.clone(), &mut session.progress);
         // a run at a time: an attempt that never ends has more samples than memory
         let extent = store::each_run(&self.parts.store, &id, |run| {
-            samples += run.samples.len() as u64;
             for fault in run.samples.iter().filter_map(|sample| progress.add(sample).err()) {
                 // the samples were checked before they were stored: only a damaged record can bring this about
                 tracing::warn!(attempt = %id, %fault, "a stored sample is out of order");
             }
         });
         let extent = extent.await?;
-        session.loose = samples;
+        session.loose = extent.loose;
         session.acknowledged = extent.last_sequence;
         session.lost = extent.lost;
         Ok(session)
@@ -155,31 +154,14 @@ impl Worker {
 mod tests {
     use super::*;
     use crate::{
-        clock::Clock,
-        domain::{Action, Cause, History, Outcome, Outlook, Signature, test_summary},
-        ingest::{Ingest, Parts, Retain},
-        judging::{Judging, Sources},
-        learned::Learned,
-        metrics::Metrics,
-        predict, retry,
+        domain::{Action, Cause, Millis, Outcome, Outlook, Sample, Signature, test_summary},
+        ingest::{Ingest, fixture},
         store::{Batch, Kind, Store},
     };
 
     /// What a server with room for `capacity` attempts knows after its start.
     async fn started(store: &Store, capacity: usize) -> Ingest {
-        let metrics = Arc::new(Metrics::new());
-        let sources = Sources { rules_dir: None, policy_file: None, policy: retry::Policy::default() };
-        let (ingest, mut worker) = Ingest::new(Parts {
-            store: store.clone(),
-            learned: Learned::new(History::new(capacity)),
-            judging: Judging::open(sources, Arc::clone(&metrics)).unwrap(),
-            metrics,
-            clock: Clock,
-            predict: Arc::new(predict::Settings::default()),
-            open_attempts: 10,
-            retain: Retain::default(),
-            abandon_after: std::time::Duration::from_hours(1),
-        });
+        let (ingest, mut worker) = fixture::ingest(store, capacity);
         worker.resume().await.unwrap();
         ingest
     }
@@ -253,5 +235,23 @@ mod tests {
         assert_eq!(ingest.parts.learned.newest_first().len(), 2);
         assert_eq!(ingest.flaky(10), []);
         assert_eq!(ingest.listed(&failed.attempt).await.unwrap(), None, "left out of lists");
+    }
+
+    #[tokio::test]
+    async fn a_start_counts_samples_as_loose_that_are_in_no_sealed_block() {
+        let (store, attempt) = (Store::memory(), fixture::attempt("a"));
+        let sample = |n: u64| Sample { elapsed: Millis(n * 1000), ..Sample::default() };
+        let samples: Vec<Sample> = (1..=15).map(sample).collect();
+        let mut batch = Batch::default();
+        store::put_attempt(&mut batch, &attempt).unwrap();
+        store::append_fragment(&mut batch, &attempt.id, 1, 0, &samples[..10]).unwrap();
+        store.commit(batch).await.unwrap();
+        let mut batch = store::roll(&store, &attempt.id).await.unwrap().batch;
+        store::append_fragment(&mut batch, &attempt.id, 11, 0, &samples[10..]).unwrap();
+        store.commit(batch).await.unwrap();
+        let (_ingest, mut worker) = fixture::ingest(&store, 10);
+        worker.resume().await.unwrap();
+        let session = &worker.sessions[&attempt.id];
+        assert_eq!((session.acknowledged, session.progress.samples, session.loose), (15, 15, 5));
     }
 }

@@ -13,7 +13,7 @@ use super::worker::Worker;
 use crate::{
     domain::{AttemptId, Bytes, Millis},
     metrics::Kind,
-    store::{self, Batch, SealError},
+    store::{self, Batch, Entry, SealError, StoreError},
 };
 
 /// Between two steps of a pass.
@@ -53,6 +53,8 @@ impl Default for Retain {
 pub(super) struct Pass {
     after: Option<Vec<u8>>,
     rest_until_unix_ms: u64,
+    /// The rest is that after an error, which nothing ends early.
+    failed: bool,
     /// Bytes that were sealed since the last pass ended, about.
     added: u64,
     /// The attempt met last, and the age of its end in ms; `None` for one that has no end.
@@ -72,6 +74,9 @@ enum Fate {
     Thins,
     Goes,
 }
+
+/// A block with its fate, its age in ms, and its smaller form if there is one.
+type Packed = (Fate, Option<u64>, Entry, Option<Vec<u8>>);
 
 impl Pass {
     fn fate(&self, retain: &Retain, age_ms: Option<u64>) -> Fate {
@@ -101,7 +106,7 @@ impl Pass {
     /// Notes samples that were sealed. So many that they may not fit end the rest.
     pub(super) fn add(&mut self, retain: &Retain, samples: u64) {
         self.added = self.added.saturating_add(samples.saturating_mul(SAMPLE_BYTES));
-        if retain.max_bytes.is_some_and(|most| self.added > most.0 / 8) {
+        if !self.failed && retain.max_bytes.is_some_and(|most| self.added > most.0 / 8) {
             self.rest_until_unix_ms = 0;
         }
     }
@@ -139,20 +144,25 @@ impl Worker {
         if now < self.pass.rest_until_unix_ms {
             return;
         }
+        self.pass.failed = false;
         if let Err(error) = self.retain_page(now).await {
             tracing::warn!(%error, "could not look after old samples; tried again in an hour");
-            let (rest_until_unix_ms, began) = (now.saturating_add(REST_MS), self.pass.began);
-            self.pass = Pass { rest_until_unix_ms, began, ..Pass::default() };
+            let Pass { began, added, .. } = self.pass;
+            let rest_until_unix_ms = now.saturating_add(REST_MS);
+            self.pass = Pass { rest_until_unix_ms, failed: true, began, added, ..Pass::default() };
         }
     }
 
     async fn retain_page(&mut self, now: u64) -> Result<(), SealError> {
         let page = store::blocks_after(&self.parts.store, self.pass.after.as_deref()).await?;
         let (mut batch, mut thinned, mut removed) = (Batch::default(), 0, 0);
+        let mut fates = Vec::with_capacity(page.blocks.len());
         for (id, block) in page.blocks {
             let age = self.age(&id, now).await?;
-            let (fate, bytes) = (self.pass.fate(&self.parts.retain, age), block.value.value.len());
-            let value = if fate == Fate::Thins { store::thinned(&block, ROW) } else { None };
+            fates.push((self.pass.fate(&self.parts.retain, age), age, block));
+        }
+        for (fate, age, block, value) in packed(fates).await? {
+            let bytes = block.value.value.len();
             match (fate, value) {
                 (Fate::Goes, _) => {
                     removed += 1;
@@ -192,9 +202,24 @@ impl Worker {
     }
 }
 
+/// With each block what it becomes if it thins. Packing takes long: not on a thread that serves others.
+async fn packed(fates: Vec<(Fate, Option<u64>, Entry)>) -> Result<Vec<Packed>, StoreError> {
+    let pack = |(fate, age, block): (Fate, Option<u64>, Entry)| {
+        let value = if fate == Fate::Thins { store::thinned(&block, ROW) } else { None };
+        (fate, age, block, value)
+    };
+    let packed = tokio::task::spawn_blocking(move || fates.into_iter().map(pack).collect()).await;
+    packed.map_err(|error| StoreError::Unavailable(format!("packing samples failed: {error}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        domain::{Sample, test_summary},
+        ingest::fixture,
+        store::{MemoryStore, Store},
+    };
 
     const RETAIN: Retain = Retain {
         full_for: Duration::from_hours(2),
@@ -243,5 +268,35 @@ mod tests {
         assert_eq!(pass.rest_until_unix_ms, 7);
         pass.add(&bound(Some(Bytes(1 << 18))), 1000);
         assert_eq!(pass.rest_until_unix_ms, 0);
+    }
+
+    /// A store with one ended attempt that is years old.
+    async fn old() -> MemoryStore {
+        let Store::Memory(memory) = Store::memory() else { panic!("in memory") };
+        let (store, attempt) = (Store::Memory(memory.clone()), fixture::attempt("a"));
+        let summary = test_summary("a", "zlib", "1", 10);
+        let mut batch = Batch::default();
+        store::append_fragment(&mut batch, &attempt.id, 1, 0, &[Sample::default()]).unwrap();
+        store.commit(batch).await.unwrap();
+        store::seal(&store, &attempt, &summary).await.unwrap();
+        memory
+    }
+
+    #[tokio::test]
+    async fn the_rest_after_an_error_is_not_ended_by_what_is_added() {
+        let memory = old().await;
+        let (_ingest, mut worker) = fixture::ingest(&Store::Memory(memory.clone()), 10);
+        memory.refuse_commits("the disk is full");
+        worker.retain_step().await;
+        let rest = worker.pass.rest_until_unix_ms;
+        assert!(rest > 0);
+        worker.pass.add(&RETAIN, 1000);
+        assert_eq!(worker.pass.rest_until_unix_ms, rest);
+        memory.accept_commits();
+        worker.pass.rest_until_unix_ms = 0;
+        worker.retain_step().await;
+        assert_eq!(worker.parts.metrics.series_blocks.get_or_create(&Kind::of("removed")).get(), 1);
+        worker.pass.add(&RETAIN, 1000);
+        assert_eq!(worker.pass.rest_until_unix_ms, 0, "after a pass that was through it is");
     }
 }

@@ -15,6 +15,10 @@ use crate::{
     store::{self, StoreError},
 };
 
+/// Verdicts that are kept of one attempt: a job, its hook and a person ask a handful of questions about it. All of them take 256
+/// KiB to 1 MiB.
+const VERDICTS: usize = 64;
+
 impl Worker {
     /// The attempt as it will be when the round is on disk.
     fn latest(&self, round: &Round, id: &AttemptId) -> Option<Session> {
@@ -40,6 +44,10 @@ impl Worker {
         match result {
             Ok(Some(mut session)) => {
                 session.heard = self.now();
+                if let Some(open) = self.sessions.get_mut(&attempt.id) {
+                    // also if this round cannot be put on disk
+                    open.heard = session.heard;
+                }
                 let opened = Opened { acknowledged: session.acknowledged, sealed: false };
                 round.staged.insert(attempt.id, session);
                 round.promises.push(Promise::Opened(answer, opened));
@@ -127,12 +135,26 @@ impl Worker {
         }
         match store::read_verdict(&self.parts.store, &verdict.attempt, fingerprint).await {
             Ok(Some(first)) => drop(answer.send(Ok(first))),
-            Ok(None) => match store::put_verdict(&mut round.batch, fingerprint, verdict) {
+            Ok(None) => match self.put_verdict(round, fingerprint, verdict).await {
                 Ok(()) => round.promises.push(Promise::Recorded(answer, Box::new(verdict.clone()))),
-                Err(error) => drop(answer.send(Err(unwritable(error)))),
+                Err(refusal) => drop(answer.send(Err(refusal))),
             },
             Err(error) => drop(answer.send(Err(unreadable(&error)))),
         }
+    }
+
+    /// Adds a verdict on a question that has none, if the attempt may have another one.
+    async fn put_verdict(
+        &self,
+        round: &mut Round,
+        fingerprint: u64,
+        verdict: &Verdict,
+    ) -> Result<(), Refusal> {
+        let given = store::count_verdicts(&self.parts.store, &verdict.attempt, VERDICTS).await;
+        if given.map_err(|error| unreadable(&error))? >= VERDICTS {
+            return Err(Refusal::Judged { attempt: verdict.attempt.clone(), most: VERDICTS });
+        }
+        store::put_verdict(&mut round.batch, fingerprint, verdict).map_err(unwritable)
     }
 
     /// Takes attempts from a stream that has ended.

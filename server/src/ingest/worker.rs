@@ -15,10 +15,13 @@ use super::{
     request::{Change, Request, Running},
     retain::{self, Pass},
     round::{RESERVE_OPERATIONS, Round},
-    session::{Heard, Session},
+    session::{Heard, Session, StreamHandle},
     settle::Remembered,
 };
-use crate::{domain::AttemptId, store::BATCH_OPERATIONS};
+use crate::{
+    domain::AttemptId,
+    store::{BATCH_OPERATIONS, CommitError},
+};
 
 /// Requests taken at once: as many appends of one fragment as one commit holds. A disk that is slow to sync is then asked
 /// ten times a second, and not forty times, for ten thousand samples.
@@ -44,6 +47,8 @@ pub(crate) struct Worker {
     pub(super) remembered: Remembered,
     /// The walk over old samples.
     pub(super) pass: Pass,
+    /// When the store was last seen to take nothing: what agents said until then may have reached nobody.
+    pub(super) refused: Option<Instant>,
 }
 
 impl Worker {
@@ -59,6 +64,7 @@ impl Worker {
             changes,
             remembered: Remembered::default(),
             pass: Pass::default(),
+            refused: None,
         }
     }
 
@@ -99,6 +105,7 @@ impl Worker {
             match request {
                 // needs the samples of this round on disk
                 Request::Finish { finish, stream, answer } => {
+                    self.hear(&finish.attempt, &stream);
                     finishing.push(Ending { finish, stream: Some(stream), answer: Some(answer) });
                 }
                 // needs to know which attempts are open, and is known when one of them ends
@@ -107,6 +114,7 @@ impl Worker {
                     self.stage_open(&mut round, *attempt, &stream, answer).await;
                 }
                 Request::Append { append, stream, answer } => {
+                    self.hear(&append.attempt, &stream);
                     self.stage_append(&mut round, append, &stream, answer);
                 }
                 Request::Record { fingerprint, verdict, answer } => {
@@ -142,6 +150,8 @@ impl Worker {
             let committed = self.parts.store.commit(round.batch).await;
             self.parts.metrics.commit_seconds.observe(began.elapsed().as_secs_f64());
             if let Err(error) = committed {
+                let refused = matches!(error, CommitError::Unavailable(_)).then(Instant::now);
+                self.refused = refused.or(self.refused);
                 tracing::error!(%error, promises = round.promises.len(), "commit failed, nothing is acknowledged");
                 let refusal = Refusal::Unwritable(error.to_string());
                 round.promises.into_iter().for_each(|promise| promise.break_with(refusal.clone()));
@@ -166,6 +176,14 @@ impl Worker {
         self.roll_all(changed).await;
     }
 
+    /// Notes that the agent of an attempt spoke, whatever becomes of what it said.
+    pub(super) fn hear(&mut self, id: &AttemptId, stream: &StreamHandle) {
+        let now = self.now();
+        if let Some(session) = self.sessions.get_mut(id).filter(|s| s.check_holder(stream).is_ok()) {
+            session.heard = now;
+        }
+    }
+
     pub(super) fn now(&self) -> Heard {
         Heard { unix_ms: self.parts.clock.now_unix_ms(), moment: Instant::now() }
     }
@@ -173,4 +191,38 @@ impl Worker {
 
 pub(super) fn running(session: &Session) -> Running {
     Running { attempt: Arc::clone(&session.attempt), progress: session.progress.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::{
+        domain::Sample,
+        ingest::{Append, fixture},
+        store::Store,
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_whose_samples_the_store_refuses_is_not_silent() {
+        let Store::Memory(memory) = Store::memory() else { panic!("in memory") };
+        let (_ingest, mut worker) = fixture::ingest(&Store::Memory(memory.clone()), 10);
+        let (attempt, stream) = (fixture::attempt("a"), StreamHandle::new());
+        let mut session = Session::new(attempt.clone().into(), worker.now());
+        session.take(&attempt, &stream).unwrap();
+        worker.sessions.insert(attempt.id.clone(), session);
+        memory.refuse_commits("the disk is full");
+        tokio::time::advance(fixture::PATIENCE * 2).await;
+        let (answer, answered) = oneshot::channel();
+        let samples = vec![Sample::default()];
+        let append = Append { attempt: attempt.id.clone(), first_sequence: 1, lost: 0, samples };
+        worker.work([Request::Append { append, stream, answer }].into_iter()).await;
+        assert!(matches!(answered.await.unwrap(), Err(Refusal::Unwritable(_))));
+        let session = &worker.sessions[&attempt.id];
+        assert_eq!(
+            (session.acknowledged, session.is_silent(worker.now().moment, fixture::PATIENCE)),
+            (0, false)
+        );
+    }
 }

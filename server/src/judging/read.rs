@@ -1,6 +1,6 @@
 //! The files of the operator: which there are, whether they have changed, and what they say. Every file is bounded.
 
-use std::{fs, io, path::Path, sync::Arc, time::SystemTime};
+use std::{fs, io, io::Read as _, path::Path, sync::Arc, time::SystemTime};
 
 use anyhow::{Context as _, anyhow, bail};
 
@@ -72,16 +72,28 @@ pub(super) fn stamps(sources: &Sources) -> anyhow::Result<Vec<Stamp>> {
     Ok(stamps)
 }
 
-fn text(path: &Path, bytes: u64) -> anyhow::Result<String> {
+/// What a file says that had so many bytes when it was looked at.
+pub(super) fn text(path: &Path, bytes: u64) -> anyhow::Result<String> {
     let name = path.display();
     if bytes > FILE_BYTES {
         bail!("{name} has {bytes} bytes, at most {FILE_BYTES} are read");
     }
-    fs::read_to_string(path).with_context(|| name.to_string())
+    let mut text = String::new();
+    let read = fs::File::open(path).and_then(|file| file.take(FILE_BYTES + 1).read_to_string(&mut text));
+    read.with_context(|| name.to_string())?;
+    // it may have grown since it was looked at
+    if text.len() as u64 > FILE_BYTES {
+        bail!("{name} has more than {FILE_BYTES} bytes, which is what is read at most");
+    }
+    Ok(text)
 }
 
 fn stamp(path: &Path) -> anyhow::Result<Stamp> {
     let about = fs::metadata(path).with_context(|| path.display().to_string())?;
+    if !about.is_file() {
+        // opening a pipe would wait for somebody to write
+        bail!("{} is not a regular file", path.display());
+    }
     Ok((path.display().to_string(), about.len(), about.modified().ok()))
 }
 
@@ -98,6 +110,9 @@ fn stamps_in(dir: &Path) -> anyhow::Result<Vec<Stamp>> {
             }
             // through links: Kubernetes mounts a ConfigMap as links
             let about = fs::metadata(entry.path())?;
+            if !about.is_file() {
+                return Err(io::Error::other(format!("{name} is not a regular file")));
+            }
             stamps.push((name, about.len(), about.modified().ok()));
         }
         stamps.sort();

@@ -40,7 +40,7 @@ fn judged(judging: &Judging) -> (&'static str, Action) {
         growth: None,
         listed: Vec::new(),
     };
-    let verdict = judging.judge(&evidence, &History::new(1), &predict::Settings::default());
+    let verdict = judging.judge(&evidence, &Learned::new(History::new(1)), &predict::Settings::default());
     (verdict.cause.as_str(), verdict.action)
 }
 
@@ -107,4 +107,52 @@ fn files_that_go_away_are_named_once_and_change_nothing() {
     write(dir.path(), RULE, "");
     judging.look(false);
     assert_eq!(judged(&judging), ("contention", Action::AsIs));
+}
+
+#[test]
+fn what_is_not_a_regular_file_is_refused_before_it_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |rules_dir, policy_file: Option<&str>| {
+        let sources =
+            Sources { rules_dir, policy_file: policy_file.map(Into::into), policy: Policy::default() };
+        Judging::open(sources, Arc::new(Metrics::new()))
+    };
+    let error = format!("{:#}", of(None, Some("/dev/null")).unwrap_err());
+    assert!(error.contains("retry_policy: /dev/null is not a regular file"), "{error}");
+    std::os::unix::fs::symlink("/dev/null", dir.path().join("own.toml")).unwrap();
+    let error = format!("{:#}", of(Some(dir.path().to_owned()), None).unwrap_err());
+    assert!(error.contains("own.toml is not a regular file"), "{error}");
+}
+
+#[test]
+fn a_file_that_has_grown_since_it_was_looked_at_is_read_up_to_the_bound() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("own.toml");
+    fs::write(&path, "#".repeat((1 << 20) + 1)).unwrap();
+    let error = read::text(&path, 1).unwrap_err().to_string();
+    assert!(error.contains("has more than 1048576 bytes"), "{error}");
+    fs::write(&path, "#".repeat(1 << 20)).unwrap();
+    assert_eq!(read::text(&path, 1).unwrap().len(), 1 << 20);
+}
+
+#[tokio::test]
+#[expect(clippy::await_holding_lock, reason = "it stands for a look at a disk that hangs")]
+async fn a_look_that_hangs_does_not_hold_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "", "");
+    let judging = open(dir.path()).unwrap();
+    let end = CancellationToken::new();
+    let hanging = judging.0.stamps.lock().unwrap();
+    let stop = async {
+        // the test, the watch and its look hold one each
+        while Arc::strong_count(&judging.0) < 3 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        end.cancel();
+    };
+    let watch = judging.clone().watch(end.clone());
+    let both = async { tokio::join!(watch, stop).0 };
+    let ended = tokio::time::timeout(Duration::from_secs(30), both).await;
+    drop(hanging);
+    ended.expect("the watch ends").unwrap();
 }

@@ -18,6 +18,9 @@ const ALIKE: Usual = Usual { deviation: 0.32, attempts: 0.1 };
 /// more than 1.1 times (replayed on Spack's CI).
 const JUMPS: Usual = Usual { deviation: 0.45, attempts: 0.5 };
 
+/// Values on the logarithmic axis that lie closer are equal: far more than sums of a thousand values lose, and far less than a byte.
+const ROUNDING: f64 = 1e-11;
+
 /// Two readings of the same attempts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deviation {
@@ -56,7 +59,8 @@ fn variance(points: &[Point]) -> Option<f64> {
         for point in fitted() {
             let square = (point.log - mean).powi(2) * point.weight;
             all += square;
-            if point.log > mean {
+            // a mean is rounded: one value alone, or equal ones, are not above it
+            if point.log > mean + ROUNDING {
                 heavy += point.weight;
                 above += square;
             }

@@ -14,7 +14,7 @@ pub(super) const STEPS: f64 = 32.0;
 /// No grid is longer: 48 doublings reach from a byte to 256 TiB.
 const LONGEST: usize = 48 * 32;
 /// Where "more than s" goes if nothing is known above s.
-const BEYOND: f64 = 1.5;
+pub(super) const BEYOND: f64 = 1.5;
 /// Spread of one configuration built again: 3 % (lab, 87 configurations run 2 to 7 times).
 const NOISE: f64 = 0.03;
 /// The noise is no more than this part of the deviation: some keys repeat to a thousandth.

@@ -255,13 +255,12 @@ proptest! {
     }
 
     #[test]
-    fn one_more_attempt_that_did_not_fit_never_lowers_the_limit_by_more_than_rounding(attempts in attempts(), size in 1..30_000_u64) {
+    fn one_more_attempt_that_did_not_fit_never_lowers_the_limit(attempts in attempts(), size in 1..30_000_u64) {
         let mut summaries = learnt(&attempts);
         let before = ask(&history(summaries.clone()), &key("zlib", "1")).memory_limit.value;
         summaries.push(stopped(1000, "1", size));
         let after = ask(&history(summaries), &key("zlib", "1")).memory_limit.value;
-        // a larger grid and shifted weights round a quantile by a few of its steps of 2 %
-        prop_assert!(after >= before / 100 * 90, "{} MiB to {} MiB", before / MIB, after / MIB);
+        prop_assert!(after >= before, "{} MiB to {} MiB", before / MIB, after / MIB);
         prop_assert!(after > size * MIB, "{} MiB after {size} MiB did not fit", after / MIB);
     }
 

@@ -181,12 +181,7 @@ mod tests {
         let mut stopped = grown("zlib");
         let mut broken = grown("zlib");
         for n in 10..14 {
-            stopped[n] = Summary {
-                outcome: Outcome::Failed,
-                cause: Some(Cause::Oom),
-                censored: true,
-                ..stopped[n].clone()
-            };
+            stopped[n] = Summary { outcome: Outcome::Failed, cause: Some(Cause::Oom), ..stopped[n].clone() };
             broken[n] =
                 Summary { outcome: Outcome::Failed, cause: Some(Cause::Deterministic), ..broken[n].clone() };
         }

@@ -70,6 +70,21 @@ pub async fn read_verdicts(store: &Store, id: &AttemptId, most: usize) -> Result
     Ok(verdicts.into_iter().filter_map(|(_, verdict)| verdict.ok()).take(most).collect())
 }
 
+/// How many answers were given about an attempt; counted up to `most`.
+pub async fn count_verdicts(store: &Store, id: &AttemptId, most: usize) -> Result<usize, StoreError> {
+    let (prefix, mut after, mut count) = (Kind::Verdict.prefix_of(id), None::<Vec<u8>>, 0);
+    while count < most {
+        let page = store.scan(&prefix, after.as_deref(), Limit::PAGE).await?;
+        // each record has one part that comes first
+        count += page.entries.iter().filter(|entry| entry.key.last() == Some(&0)).count();
+        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(count.min(most))
+}
+
 /// Hands every summary to `take`, in the order of the ids.
 pub async fn load_summaries(store: &Store, take: impl FnMut(Summary) + Send) -> Result<Loaded, StoreError> {
     load(store, Kind::Summary, take).await

@@ -32,6 +32,8 @@ pub struct Extent {
     pub last_sequence: u64,
     /// Samples that are stored.
     pub samples: u64,
+    /// Those of them that are not yet in a sealed block.
+    pub loose: u64,
     /// Numbers up to the last one without a sample, for whatever reason.
     pub lost: u64,
     /// Chunks that could not be understood; their numbers are among the lost ones, unless they were at the end.
@@ -89,8 +91,10 @@ pub async fn each_run(
     let mut cursor = Cursor::new(FIRST);
     let blocks = Kind::Block.prefix_of(id);
     each_page(store, &blocks, |page| page.iter().flat_map(|e| cursor.read(e)).for_each(&mut take)).await?;
+    let sealed = cursor.extent.samples;
     fragments.iter().flat_map(|entry| cursor.read(entry)).for_each(&mut take);
-    Ok(cursor.extent())
+    let extent = cursor.extent();
+    Ok(Extent { loose: extent.samples - sealed, ..extent })
 }
 
 /// Hands all entries below `prefix` to `take`, a page at a time.

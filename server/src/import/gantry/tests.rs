@@ -191,3 +191,30 @@ async fn a_database_that_breaks_in_the_middle_leaves_the_store_as_it_was() {
     let again = commit(&file.path(), &store, &Unsaid::default(), |_| {}).await.unwrap();
     assert_eq!((again.added, again.known), (0, 399), "the same import again adds nothing");
 }
+
+#[tokio::test]
+async fn a_job_that_an_agent_measured_is_not_counted_twice() {
+    let file = File::new(SCHEMA);
+    (1..=5).for_each(|id| file.add(id, END, 41e9, VARIANTS));
+    // the jobs 101 to 103 were measured, 103 twice and on another host
+    let measured = ["gitlab.com:101", "gitlab.com:102/2", "other.org:103.2", "other.org:103"];
+    let imported = async |host: &str| {
+        let (store, mut batch) = (Store::memory(), store::Batch::default());
+        for id in measured {
+            store::put_summary(&mut batch, &crate::domain::test_summary(id, "zlib", "1", 10)).unwrap();
+        }
+        store.commit(batch).await.unwrap();
+        let unsaid = Unsaid { host: host.to_owned(), ..Unsaid::default() };
+        let first = commit(&file.path(), &store, &unsaid, |_| {}).await.unwrap();
+        let again = commit(&file.path(), &store, &unsaid, |_| {}).await.unwrap();
+        assert_eq!((again.added, again.known), (0, 5));
+        let mut ids = Vec::new();
+        store::load_summaries(&store, |summary| ids.push(summary.attempt.to_string())).await.unwrap();
+        ids.retain(|id| !measured.contains(&id.as_str()));
+        assert_eq!(ids.len() as u64, first.added);
+        ids
+    };
+    assert_eq!(imported("").await, ["104", "105"]);
+    let named = ["gitlab.com:103", "gitlab.com:104", "gitlab.com:105"];
+    assert_eq!(imported("gitlab.com").await, named);
+}

@@ -65,12 +65,17 @@ fn fits(tried: &Tried<'_>, jobs: u32, limit: Bytes) -> bool {
     with_pages(Bytes::from_f64(tried.need_at(jobs)[1])) <= limit
 }
 
-/// By halves: more jobs never need less.
+/// Between two numbers of jobs that speak for themselves, which say what was measured whatever the line says, by halves: along
+/// the line more jobs never need less.
 fn most_that_fit(tried: &Tried<'_>, limit: Bytes, end: u32) -> Option<u32> {
-    if !fits(tried, 1, limit) {
-        return None;
+    let (mut fitting, mut above) = (0, end.saturating_add(1));
+    for jobs in tried.counts().into_iter().filter(|jobs| tried.speaks_alone(*jobs)) {
+        if !fits(tried, jobs, limit) {
+            above = jobs;
+            break;
+        }
+        fitting = jobs;
     }
-    let (mut fitting, mut above) = (1, end.saturating_add(1));
     while above - fitting > 1 {
         let middle = u32::midpoint(fitting, above);
         if fits(tried, middle, limit) {
@@ -79,7 +84,7 @@ fn most_that_fit(tried: &Tried<'_>, limit: Bytes, end: u32) -> Option<u32> {
             above = middle;
         }
     }
-    Some(fitting)
+    (fitting > 0).then_some(fitting)
 }
 
 fn point(tried: &Tried<'_>, jobs: u32) -> JobsPoint {

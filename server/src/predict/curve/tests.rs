@@ -164,3 +164,42 @@ fn jobs_at_which_memory_stopped_attempts_do_not_fit_what_stopped_them() {
     let four = curve.points.iter().find(|point| point.jobs == 4).unwrap();
     assert_eq!((four.attempts, four.stopped), (3, 3));
 }
+
+fn stopped(id: usize, jobs: u32, need_mib: u64) -> Summary {
+    Summary { outcome: Outcome::Failed, censored: true, ..built(id, jobs, need_mib, 60_000) }
+}
+
+#[test]
+fn more_jobs_that_were_measured_to_fit_do_not_hide_fewer_that_were_measured_not_to() {
+    // at -j3 five builds need more than at -j4, and the line lies between them
+    let needs = [(1, 500), (2, 800), (3, 2000), (4, 1400), (8, 2600), (16, 5000)];
+    let all = needs.iter().flat_map(|(jobs, need)| [(*jobs, *need); 6]);
+    let history = history(all.enumerate().map(|(id, (jobs, need))| built(id, jobs, need, 60_000)));
+    for limit in [1700, 1800, 1900, 2000] {
+        let curve = curve(&history, Some(limit));
+        assert_eq!(curve.known, CurveKnown::Line, "{}", curve.reason);
+        assert_eq!(curve.most_that_fit, Some(2), "{limit} MiB: {}", curve.reason);
+    }
+    assert!(curve(&history, Some(2400)).most_that_fit >= Some(4));
+}
+
+#[test]
+fn an_attempt_that_was_stopped_says_more_than_and_not_that_little_was_enough() {
+    let at = |curve: &JobsCurve, jobs| {
+        let point = curve.points.iter().find(|point| point.jobs == jobs).unwrap();
+        // what is shifted is rounded
+        ((point.need_p50.0 + MIB / 2) / MIB, (point.need_p95.0 + MIB / 2) / MIB)
+    };
+    let fine = || {
+        [1, 2, 1, 2, 1, 2]
+            .into_iter()
+            .enumerate()
+            .map(|(id, jobs)| built(id, jobs, 1000 * u64::from(jobs), 60_000))
+    };
+    // stopped far below what all others needed: nothing new is known
+    let low = curve(&history(fine().chain((10..40).map(|id| stopped(id, 2, 100)))), None);
+    assert_eq!((at(&low, 2), at(&low, 1)), ((2000, 2000), (1000, 1000)), "{}", low.reason);
+    // stopped above all others: a part needs more than that
+    let high = curve(&history(fine().chain((10..13).map(|id| stopped(id, 2, 3000)))), None);
+    assert_eq!(at(&high, 2), (2000, 4500), "{}", high.reason);
+}

@@ -6,6 +6,7 @@ use crate::{
     predict::{
         jobs::{self, alike},
         pool::{Pool, Used},
+        spread::BEYOND,
     },
 };
 
@@ -50,10 +51,28 @@ impl<'h> Point<'h> {
     }
 }
 
+/// What builds need at a number of jobs, and how much that weighs.
+#[derive(Debug, Clone, Copy)]
+struct Need {
+    bytes: f64,
+    weight: f64,
+    jobs: u32,
+}
+
+impl Need {
+    /// One that was stopped is no need.
+    fn of(point: &Point<'_>) -> Self {
+        let weight = if point.stopped { 0.0 } else { point.weight };
+        Self { bytes: point.need, weight, jobs: point.jobs }
+    }
+}
+
 /// Attempts of which the jobs are known, and what they say.
 #[derive(Debug)]
 pub(super) struct Tried<'h> {
     points: Vec<Point<'h>>,
+    /// What all of them say the builds need, in no order.
+    needs: Vec<Need>,
     /// The least similar rung among them.
     pub(super) rung: Option<Rung>,
     pub(super) known: CurveKnown,
@@ -71,6 +90,7 @@ impl<'h> Tried<'h> {
         let told = || pool.used.iter().filter(|used| used.rung >= Rung::Package && used.fact.jobs > 0);
         let mut tried = Self {
             points: Vec::new(),
+            needs: Vec::new(),
             rung: None,
             known: CurveKnown::Nothing,
             memory: 0.0,
@@ -89,6 +109,7 @@ impl<'h> Tried<'h> {
             }
         }
         tried.judge();
+        tried.needs = tried.needs_of(&tried.points.iter().collect::<Vec<_>>());
         tried
     }
 
@@ -165,12 +186,34 @@ impl<'h> Tried<'h> {
         self.points.len()
     }
 
-    /// Bytes that half and 95 % of the builds need at `jobs`. One that was stopped counts with what proved too little.
+    /// What attempts say that builds need. One that was stopped says "more than": its weight goes to those that needed more at its
+    /// jobs, wherever they are moved later, so that along the line more jobs never need less.
+    fn needs_of(&self, points: &[&Point<'h>]) -> Vec<Need> {
+        let mut needs: Vec<Need> = points.iter().map(|point| Need::of(point)).collect();
+        for stopped in points.iter().filter(|point| point.stopped) {
+            let needs_more = |point: &Point<'_>| {
+                !point.stopped
+                    && jobs::shift(point.need, self.memory, point.jobs, stopped.jobs) > stopped.need
+            };
+            let more: f64 = points.iter().filter(|p| needs_more(p)).map(|point| point.weight).sum();
+            if more <= 0.0 {
+                needs.push(Need { bytes: stopped.need * BEYOND, weight: stopped.weight, jobs: stopped.jobs });
+                continue;
+            }
+            for (need, point) in needs.iter_mut().zip(points).filter(|(_, point)| needs_more(point)) {
+                need.weight += stopped.weight * point.weight / more;
+            }
+        }
+        needs
+    }
+
+    /// Bytes that half and 95 % of the builds need at `jobs`.
     pub(super) fn need_at(&self, jobs: u32) -> [f64; 2] {
-        let alone = self.speaks_alone(jobs);
-        let here = self.points.iter().filter(|point| !alone || point.jobs == jobs);
-        let needs = here.map(|point| (jobs::shift(point.need, self.memory, point.jobs, jobs), point.weight));
-        let mut needs: Vec<(f64, f64)> = needs.collect();
+        let here: Vec<&Point<'_>> = self.points.iter().filter(|point| point.jobs == jobs).collect();
+        let alone = self.speaks_alone(jobs).then(|| self.needs_of(&here));
+        let needs = alone.as_ref().unwrap_or(&self.needs).iter();
+        let mut needs: Vec<(f64, f64)> =
+            needs.map(|need| (jobs::shift(need.bytes, self.memory, need.jobs, jobs), need.weight)).collect();
         needs.sort_by(|a, b| a.0.total_cmp(&b.0));
         [0.5, 0.95].map(|share| quantile(&needs, share))
     }
@@ -188,7 +231,7 @@ impl<'h> Tried<'h> {
     }
 
     /// Where nothing is worked out for others, and where enough ran, only attempts at just these jobs count.
-    fn speaks_alone(&self, jobs: u32) -> bool {
+    pub(super) fn speaks_alone(&self, jobs: u32) -> bool {
         let (attempts, stopped) = self.count_at(jobs);
         let drawn = matches!(self.known, CurveKnown::Flat | CurveKnown::Line);
         attempts > 0 && (!drawn || attempts - stopped >= ENOUGH)
