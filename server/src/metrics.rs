@@ -51,6 +51,7 @@ pub(crate) struct Metrics {
     pub(crate) store_bytes: Bytes,
     pub(crate) series_bytes: Bytes,
     pub(crate) series_blocks: Family<Kind, Counter>,
+    pub(crate) summaries_removed: Counter,
 }
 
 impl Metrics {
@@ -83,6 +84,7 @@ impl Metrics {
             store_bytes: Bytes::default(),
             series_bytes: Bytes::default(),
             series_blocks: Family::default(),
+            summaries_removed: Counter::default(),
             registry: Registry::default(),
         };
         Self::register_asking(&metrics, &mut registry);
@@ -178,6 +180,11 @@ impl Metrics {
             "store_old_blocks",
             "Blocks of old samples that were made smaller or removed",
             metrics.series_blocks.clone(),
+        );
+        r.register(
+            "summaries_removed",
+            "Ended attempts that were older than summaries_keep_for and are gone",
+            metrics.summaries_removed.clone(),
         );
         r.register_with_unit("store", "Disk that the store takes", Unit::Bytes, metrics.store_bytes.clone());
     }

@@ -157,6 +157,12 @@ impl Config {
             "series_full_for",
             "is above series_keep_for: samples would go before they become fewer",
         );
+        let wrong = self.retain.summaries_for.is_some_and(|time| time < self.retain.keep_for);
+        check(
+            wrong,
+            "summaries_keep_for",
+            "is below series_keep_for: an attempt would go before its samples",
+        );
         let same = self.grpc_listen == self.http_listen && self.grpc_listen.port() != 0;
         check(same, "http_listen", "is the same address as grpc_listen; each listener needs its own");
         let admission = &self.admission;

@@ -53,6 +53,9 @@ pub struct Args {
     /// Age after which only the summary of an ended attempt is left [default: 1year].
     #[arg(long, value_name = "TIME")]
     series_keep_for: Option<String>,
+    /// Age after which an ended attempt goes as a whole [default: never].
+    #[arg(long, value_name = "TIME")]
+    summaries_keep_for: Option<String>,
     /// Most bytes of samples of ended attempts; the oldest go first [default: no bound].
     #[arg(long, value_name = "SIZE")]
     series_max_bytes: Option<String>,
@@ -230,7 +233,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 }
 
 impl Args {
-    fn values(&self) -> [(&'static str, &Option<String>); 43] {
+    fn values(&self) -> [(&'static str, &Option<String>); 44] {
         [
             ("data_dir", &self.data_dir),
             ("grpc_listen", &self.grpc_listen),
@@ -243,6 +246,7 @@ impl Args {
             ("abandon_after", &self.abandon_after),
             ("series_full_for", &self.series_full_for),
             ("series_keep_for", &self.series_keep_for),
+            ("summaries_keep_for", &self.summaries_keep_for),
             ("series_max_bytes", &self.series_max_bytes),
             ("drain_timeout", &self.drain_timeout),
             ("default_memory_request", &self.default_memory_request),

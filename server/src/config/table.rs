@@ -51,6 +51,11 @@ pub(super) const SETTINGS: &[Setting] = &[
         .to_string()),
     setting!("series_keep_for", retain.keep_for, parse::time, |t: &Duration| humantime::format_duration(*t)
         .to_string()),
+    setting!("summaries_keep_for", retain.summaries_for, |t| parse::time(t).map(Some), |t: &Option<
+        Duration,
+    >| {
+        t.map(|time| humantime::format_duration(time).to_string()).unwrap_or_default()
+    }),
     setting!("series_max_bytes", retain.max_bytes, |t| parse::size(t).map(Some), |max: &Option<Bytes>| {
         max.map(size).unwrap_or_default()
     }),

@@ -7,6 +7,7 @@ mod again;
 mod close;
 #[cfg(test)]
 mod fixture;
+mod forget;
 mod judge;
 mod refusal;
 mod request;

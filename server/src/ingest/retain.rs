@@ -1,4 +1,4 @@
-//! What happens to the samples of ended attempts as they get old: first they become fewer, then they go. Summaries stay.
+//! What happens to the samples of ended attempts as they get old: first they become fewer, then they go. Summaries stay ([`super::forget`]).
 //!
 //! A pass walks over all sealed blocks in small steps between the requests, at most one step a tick, and rests for an hour
 //! when it is through, or until about an eighth of what may be kept was added. If the samples take more than their bound, the
@@ -21,7 +21,7 @@ pub(super) const STEP: Duration = Duration::from_millis(200);
 /// Time of one row of an attempt whose samples became fewer.
 const ROW: Millis = Millis(15_000);
 /// Between two passes.
-const REST_MS: u64 = 3_600_000;
+pub(super) const REST_MS: u64 = 3_600_000;
 const HOUR_MS: u64 = 3_600_000;
 /// Bytes of a sealed sample, rather too many (measured: 4 to 14, and each block has a key).
 const SAMPLE_BYTES: u64 = 16;
@@ -35,6 +35,8 @@ pub struct Retain {
     pub keep_for: Duration,
     /// Most bytes of sealed samples; `None` is no bound.
     pub max_bytes: Option<Bytes>,
+    /// Summaries of attempts; `None` is for ever.
+    pub summaries_for: Option<Duration>,
 }
 
 impl Default for Retain {
@@ -44,6 +46,7 @@ impl Default for Retain {
             full_for: Duration::from_hours(30 * 24),
             keep_for: Duration::from_hours(365 * 24),
             max_bytes: None,
+            summaries_for: None,
         }
     }
 }
@@ -142,7 +145,7 @@ impl Worker {
     pub(super) async fn retain_step(&mut self) {
         let now = self.pass.believed(self.parts.clock.now_unix_ms(), Instant::now());
         if now < self.pass.rest_until_unix_ms {
-            return;
+            return self.forget_step(now).await;
         }
         self.pass.failed = false;
         if let Err(error) = self.retain_page(now).await {
@@ -225,6 +228,7 @@ mod tests {
         full_for: Duration::from_hours(2),
         keep_for: Duration::from_hours(10),
         max_bytes: Some(Bytes(100)),
+        summaries_for: None,
     };
 
     #[test]

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Parts,
     close::Ending,
+    forget::Walk,
     refusal::Refusal,
     request::{Change, Request, Running},
     retain::{self, Pass},
@@ -47,6 +48,8 @@ pub(crate) struct Worker {
     pub(super) remembered: Remembered,
     /// The walk over old samples.
     pub(super) pass: Pass,
+    /// The walk over old summaries.
+    pub(super) walk: Walk,
     /// When the store was last seen to take nothing: what agents said until then may have reached nobody.
     pub(super) refused: Option<Instant>,
 }
@@ -64,6 +67,7 @@ impl Worker {
             changes,
             remembered: Remembered::default(),
             pass: Pass::default(),
+            walk: Walk::default(),
             refused: None,
         }
     }

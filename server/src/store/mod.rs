@@ -59,8 +59,8 @@ pub use marker::FORMAT_VERSION;
 pub use memory::MemoryStore;
 pub use offline::{Filling, Offline};
 pub use records::{
-    Loaded, count_verdicts, delete_attempt, load_summaries, load_verdicts, open_attempts, put_attempt,
-    put_summary, put_verdict, read_summary, read_verdict, read_verdicts,
+    Loaded, count_verdicts, delete_attempt, ended_after, forget, load_summaries, load_verdicts,
+    open_attempts, put_attempt, put_summary, put_verdict, read_summary, read_verdict, read_verdicts,
 };
 pub use seal::{Roll, SealError, roll, seal, sweep};
 pub use series::{Extent, SeriesRead, append_fragment, each_run, read_series};

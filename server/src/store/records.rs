@@ -8,11 +8,14 @@ use super::{
     Store,
     codec::Record,
     envelope::{self, Joined, Joiner, RecordError},
-    errors::StoreError,
+    errors::{CommitError, StoreError},
     keys::{self, Kind},
     kv::{Batch, Limit},
 };
 use crate::domain::{Attempt, AttemptId, Summary, Verdict};
+
+/// What is looked at, or removed, at once.
+const STEP: Limit = Limit { items: 64, bytes: 256 << 10 };
 
 /// How a walk over all records of a kind went.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -93,6 +96,26 @@ pub async fn load_summaries(store: &Store, take: impl FnMut(Summary) + Send) -> 
 /// Hands every verdict to `take`, in the order of the ids.
 pub async fn load_verdicts(store: &Store, take: impl FnMut(Verdict) + Send) -> Result<Loaded, StoreError> {
     load(store, Kind::Verdict, take).await
+}
+
+/// Ids of ended attempts behind the key `after`, in their order, and where the next page begins; `None` at the end. An id may come
+/// again on the next page.
+pub async fn ended_after(
+    store: &Store,
+    after: Option<&[u8]>,
+) -> Result<(Vec<AttemptId>, Option<Vec<u8>>), StoreError> {
+    let page = store.scan(&Kind::Summary.prefix(), after, STEP).await?;
+    let mut ids: Vec<AttemptId> = page.entries.iter().filter_map(|entry| keys::id_of(&entry.key)).collect();
+    ids.dedup();
+    Ok((ids, page.entries.last().filter(|_| page.more).map(|last| last.key.clone())))
+}
+
+/// Removes all of an ended attempt, its summary last. Not atomic: cut short, it is begun again by the summary that is still there.
+pub async fn forget(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
+    for kind in [Kind::Verdict, Kind::Fragment, Kind::Block, Kind::Summary] {
+        while store.delete_prefix(&kind.prefix_of(id), STEP).await?.more {}
+    }
+    Ok(())
 }
 
 /// The attempts that have not ended.
