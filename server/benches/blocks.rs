@@ -5,21 +5,22 @@
 //!
 //! `cargo bench -p plimsoll-server --bench blocks`
 
+#[path = "parts/series.rs"]
+mod series;
+
 use std::{
-    io::{self, Read as _, Write as _},
-    path::Path,
+    io::{self, Write as _},
     process::ExitCode,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use plimsoll_server::{
-    domain::{AttemptId, Bytes, CpuMicros, Micros, Millis, Sample},
+    domain::{AttemptId, Bytes, CpuMicros, Millis, Sample},
     store::{self, Batch, Kind, Limit, Store},
 };
+use series::{Build, builds};
 
-/// Rows of one second, as an agent would send them. Made from what `tests/series` says.
-const SERIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/series/lab_1hz.csv.gz");
 /// Samples of a fragment, and loose samples of an open attempt before they are sealed.
 const FRAGMENT: usize = 10;
 const ROLL: usize = 900;
@@ -28,11 +29,6 @@ const LIMIT_LONG: f64 = 4.0;
 const LIMIT_MINUTE: f64 = 5.5;
 /// How often each build is packed and read for its speed.
 const ROUNDS: u32 = 5;
-
-struct Build {
-    name: String,
-    samples: Vec<Sample>,
-}
 
 /// A set of builds, and what a sample of theirs may take.
 struct Group {
@@ -68,38 +64,6 @@ const COLUMNS: [Column; 6] = [
 ];
 /// The first three.
 const ASKED: usize = 3;
-
-fn builds() -> Result<Vec<Build>> {
-    let mut text = String::new();
-    let file = std::fs::File::open(Path::new(SERIES)).context(SERIES)?;
-    flate2::read::GzDecoder::new(file).read_to_string(&mut text)?;
-    let mut builds: Vec<Build> = Vec::new();
-    for line in text.lines().skip(1) {
-        let (name, numbers) = line.split_once(',').context("a line without a comma")?;
-        let numbers: Vec<u64> = numbers.split(',').map(str::parse).collect::<Result<_, _>>()?;
-        let [elapsed, memory, need, need_max, peak, cpu] =
-            <[u64; 6]>::try_from(numbers).map_err(|_not_six| anyhow::anyhow!("not six numbers: {line}"))?;
-        let sample = Sample {
-            elapsed: Millis(elapsed),
-            memory: Bytes(memory),
-            need: Bytes(need),
-            need_max: Some(Bytes(need_max)),
-            memory_peak: Some(Bytes(peak)),
-            cpu: CpuMicros(cpu),
-            oom_kill: Some(0),
-            memory_stall: Some(Micros(0)),
-            refaults: Some(0),
-            throttled: Some(Micros(0)),
-            starved: Some(Millis(0)),
-            ..Sample::default()
-        };
-        match builds.last_mut() {
-            Some(build) if build.name == name => build.samples.push(sample),
-            _ => builds.push(Build { name: name.to_owned(), samples: vec![sample] }),
-        }
-    }
-    Ok(builds)
-}
 
 /// The sealed blocks of one attempt, and the time it took to make them.
 async fn sealed(samples: &[Sample]) -> Result<(Store, AttemptId, usize, Duration)> {

@@ -5,24 +5,29 @@
 //! `cargo bench -p plimsoll-server --bench disk [-- steady ATTEMPTS | compact MIB | endless SAMPLES]`; without words 6,000 attempts
 //! (a few minutes) and 10 MiB.
 
+#[path = "parts/mix.rs"]
+mod mix;
+#[path = "parts/series.rs"]
+mod series;
+
 use std::{
     fs,
-    io::{self, Read as _, Write as _},
+    io::{self, Write as _},
     path::Path,
     process::ExitCode,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
+use mix::mix;
 use plimsoll_server::{
     domain::{
-        Attempt, AttemptId, Bytes, CpuMicros, Exit, Key, Micros, Millis, Progress, Resources, Sample,
-        SessionId, Source, Summary, Totals,
+        Attempt, AttemptId, Exit, Key, Millis, Progress, Resources, Sample, SessionId, Source, Summary,
+        Totals,
     },
     store::{self, Batch, Entry, Filling, Identity, Kind, Limit, Offline, Store, StoreSettings, Versioned},
 };
 
-const SERIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/series/lab_1hz.csv.gz");
 const LIMIT_STEADY: f64 = 2.5;
 const LIMIT_COMPACT: f64 = 1.6;
 const CACHE_BYTES: u64 = 64 << 20;
@@ -41,32 +46,7 @@ const ROW: Millis = Millis(15_000);
 
 /// The samples of real builds of 30 seconds and more, a row a second; every fourth attempt is the longest of them.
 fn builds() -> Result<Vec<Vec<Sample>>> {
-    let mut text = String::new();
-    let file = fs::File::open(Path::new(SERIES)).context(SERIES)?;
-    flate2::read::GzDecoder::new(file).read_to_string(&mut text)?;
-    let mut builds: Vec<(&str, Vec<Sample>)> = Vec::new();
-    for line in text.lines().skip(1) {
-        let (name, numbers) = line.split_once(',').context("a line without a comma")?;
-        let numbers: Vec<u64> = numbers.split(',').map(str::parse).collect::<Result<_, _>>()?;
-        let [elapsed, memory, need, need_max, peak, cpu] =
-            <[u64; 6]>::try_from(numbers).map_err(|_not_six| anyhow::anyhow!("not six numbers: {line}"))?;
-        let sample = Sample {
-            elapsed: Millis(elapsed),
-            memory: Bytes(memory),
-            need: Bytes(need),
-            need_max: Some(Bytes(need_max)),
-            memory_peak: Some(Bytes(peak)),
-            cpu: CpuMicros(cpu),
-            oom_kill: Some(0),
-            throttled: Some(Micros(0)),
-            ..Sample::default()
-        };
-        match builds.last_mut() {
-            Some((last, samples)) if *last == name => samples.push(sample),
-            _ => builds.push((name, vec![sample])),
-        }
-    }
-    let mut builds: Vec<Vec<Sample>> = builds.into_iter().map(|(_, samples)| samples).collect();
+    let mut builds: Vec<Vec<Sample>> = series::builds()?.into_iter().map(|build| build.samples).collect();
     builds.retain(|samples| samples.len() >= 30);
     builds.sort_by_key(Vec::len);
     Ok(builds)
@@ -305,14 +285,6 @@ async fn endless(samples: u64, out: &mut impl io::Write) -> Result<bool> {
         extent.samples
     )?;
     Ok(extent.samples >= samples && extent.lost == 0)
-}
-
-/// A fixed sequence without a pattern (Steele, Lea and Flood 2014: `SplitMix64`).
-fn mix(n: u64) -> u64 {
-    let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// A store with blocks of long and short builds, summaries and verdicts, filled as a restore fills it, then compacted.

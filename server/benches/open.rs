@@ -6,6 +6,9 @@
 //! For each number a store of so many summaries of 20,000 keys is made, then opened by a fresh process, three times: what the
 //! server does before it serves. Beside it stands a plain walk over the same bytes by sled alone.
 
+#[path = "parts/mix.rs"]
+mod mix;
+
 use std::{
     env,
     error::Error,
@@ -16,6 +19,7 @@ use std::{
     time::Instant,
 };
 
+use mix::mix;
 use plimsoll_server::{
     App, Config,
     domain::{
@@ -32,14 +36,6 @@ const KEYS: u64 = 20_000;
 const ROUNDS: usize = 3;
 const LIMIT_SECONDS: f64 = 5.0;
 const LIMIT_MB: f64 = 600.0;
-
-/// A fixed sequence without a pattern (Steele, Lea and Flood 2014: `SplitMix64`).
-fn mix(n: u64) -> u64 {
-    let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
 
 /// One of so many keys as Spack's CI has them.
 fn key(n: u64) -> Key {

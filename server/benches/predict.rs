@@ -2,12 +2,16 @@
 //!
 //! `cargo bench -p plimsoll-server --bench predict`
 
+#[path = "parts/mix.rs"]
+mod mix;
+
 use std::{
     io::{self, Write as _},
     process::ExitCode,
     time::Instant,
 };
 
+use mix::mix;
 use plimsoll_server::{
     domain::{AttemptId, Bytes, Cores, CpuMicros, Exit, Hints, History, Key, Millis, Summary},
     predict::{Settings, predict},
@@ -18,14 +22,6 @@ const PACKAGES: u64 = 2000;
 const ASKED: u64 = 20_000;
 /// Microseconds. The median of rounds, so that another program on the machine does not decide.
 const LIMIT_US: f64 = 20.0;
-
-/// A fixed sequence without a pattern (Steele, Lea and Flood 2014: `SplitMix64`).
-fn mix(n: u64) -> u64 {
-    let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
 
 fn key(n: u64) -> Key {
     let random = mix(n);

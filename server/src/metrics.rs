@@ -3,14 +3,15 @@
 use std::sync::atomic::AtomicU64;
 
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text},
+    encoding::{EncodeLabelSet, EncodeMetric, text},
     metrics::{
+        TypedMetric,
         counter::Counter,
         family::Family,
         gauge::Gauge,
         histogram::{Histogram, exponential_buckets},
     },
-    registry::{Registry, Unit},
+    registry::{Metric, Registry, Unit},
 };
 
 /// A label with a fixed set of values.
@@ -21,174 +22,93 @@ pub(crate) struct Kind {
 }
 
 type Bytes = Gauge<u64, AtomicU64>;
+type Kinds = Family<Kind, Counter>;
 
-/// Every metric of the server. Cheap to update from anywhere.
-#[derive(Debug)]
-pub(crate) struct Metrics {
-    registry: Registry,
-    pub(crate) samples: Counter,
-    pub(crate) samples_repeated: Counter,
-    pub(crate) samples_lost: Counter,
-    pub(crate) refusals: Family<Kind, Counter>,
-    pub(crate) open_attempts: Gauge,
-    pub(crate) streams: Gauge,
-    pub(crate) connections: Gauge,
-    pub(crate) connections_refused: Counter,
-    pub(crate) sealed: Family<Kind, Counter>,
-    pub(crate) starts_estimated: Counter,
-    pub(crate) queue: Gauge,
-    pub(crate) commit_seconds: Histogram,
-    pub(crate) history_attempts: Gauge,
-    pub(crate) predictions: Family<Kind, Counter>,
-    pub(crate) predict_seconds: Histogram,
-    pub(crate) verdicts: Family<Kind, Counter>,
-    pub(crate) rules_reloads: Family<Kind, Counter>,
-    pub(crate) rules_refused: Gauge,
-    pub(crate) allocations: Family<Kind, Counter>,
-    pub(crate) hooks: Family<Kind, Counter>,
-    pub(crate) admissions: Family<Kind, Counter>,
-    pub(crate) store_writable: Gauge,
-    pub(crate) store_bytes: Bytes,
-    pub(crate) series_bytes: Bytes,
-    pub(crate) series_blocks: Family<Kind, Counter>,
-    pub(crate) summaries_removed: Counter,
+/// The fields of [`Metrics`], each with its name and its sentence, and with its first state or its unit where they are special.
+macro_rules! metrics {
+    ($($field:ident: $type:ty = $name:literal, $help:literal $(, from $first:expr)? $(, in $unit:expr)?;)*) => {
+        /// Every metric of the server. Cheap to update from anywhere.
+        #[derive(Debug)]
+        pub(crate) struct Metrics {
+            registry: Registry,
+            $(#[doc = $help] pub(crate) $field: $type,)*
+        }
+
+        impl Metrics {
+            /// All metrics at zero.
+            pub(crate) fn new() -> Self {
+                let mut registry = Registry::with_prefix("plimsoll");
+                $(let $field: $type = first!($($first)?);
+                register(&mut registry, $name, $help, [$($unit)?], &$field);)*
+                Self { registry, $($field,)* }
+            }
+        }
+    };
+}
+
+macro_rules! first {
+    () => {
+        Default::default()
+    };
+    ($first:expr) => {
+        $first
+    };
+}
+
+metrics! {
+    history_attempts: Gauge = "history_attempts", "Attempts in memory to learn from";
+    predictions: Kinds = "predictions", "Predictions, by the rung that weighed most";
+    predict_seconds: Histogram = "predict", "Time to compute one prediction",
+        from Histogram::new(exponential_buckets(0.000_001, 2.0, 14)), in Unit::Seconds;
+    verdicts: Kinds = "verdicts", "Verdicts, by cause";
+    rules_reloads: Kinds = "rules_reloads",
+        "Times that rules and retry policy were read again: taken, refused (those in force stayed)";
+    rules_refused: Gauge = "rules_refused",
+        "1 if the rules or the retry policy on disk are wrong and not in force";
+    allocations: Kinds = "allocations",
+        "Requests for an allocation: answered, late (the defaults were sent), refused";
+    hooks: Kinds = "hooks", "Job hooks, by what became of them; dropped: the queue was full";
+    admissions: Kinds = "admissions", "Pods that were looked at, by what became of them";
+    samples: Counter = "ingest_samples", "Samples that were synced to disk and acknowledged";
+    samples_repeated: Counter = "ingest_samples_repeated",
+        "Samples that came again and were acknowledged again";
+    samples_lost: Counter = "ingest_samples_lost", "Samples that agents had to drop";
+    refusals: Kinds = "ingest_refusals", "Requests that were refused, by kind";
+    open_attempts: Gauge = "ingest_open_attempts", "Attempts that have not ended";
+    connections: Gauge = "grpc_connections", "Connections to the gRPC listener";
+    connections_refused: Counter = "grpc_connections_refused",
+        "Connections that were closed at once: as many as may be there were there";
+    streams: Gauge = "ingest_streams", "Connected streams of agents";
+    sealed: Kinds = "ingest_sealed_attempts", "Attempts that ended, by outcome or cause";
+    starts_estimated: Counter = "ingest_starts_estimated", "Attempts with a wrong clock";
+    queue: Gauge = "ingest_queue_requests", "Requests that wait for the writer";
+    commit_seconds: Histogram = "store_commit", "Time from a commit's start until it is on disk",
+        from Histogram::new(exponential_buckets(0.000_25, 2.0, 14)), in Unit::Seconds;
+    store_writable: Gauge = "store_writable", "1 if the store takes writes";
+    series_bytes: Bytes = "store_series", "Sealed samples, as of the last walk over them", in Unit::Bytes;
+    series_blocks: Kinds = "store_old_blocks", "Blocks of old samples that were made smaller or removed";
+    summaries_removed: Counter = "summaries_removed",
+        "Ended attempts that were older than the bound on their age and are gone";
+    store_bytes: Bytes = "store", "Disk that the store takes", in Unit::Bytes;
+}
+
+/// Makes a metric known, with its unit if it has one.
+fn register<M>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    unit: impl IntoIterator<Item = Unit>,
+    metric: &M,
+) where
+    M: EncodeMetric + TypedMetric + Metric + Clone,
+{
+    match unit.into_iter().next() {
+        Some(unit) => registry.register_with_unit(name, help, unit, metric.clone()),
+        None => registry.register(name, help, metric.clone()),
+    }
 }
 
 impl Metrics {
-    /// All metrics at zero.
-    pub(crate) fn new() -> Self {
-        let mut registry = Registry::with_prefix("plimsoll");
-        let metrics = Self {
-            samples: Counter::default(),
-            samples_repeated: Counter::default(),
-            samples_lost: Counter::default(),
-            refusals: Family::default(),
-            open_attempts: Gauge::default(),
-            streams: Gauge::default(),
-            connections: Gauge::default(),
-            connections_refused: Counter::default(),
-            sealed: Family::default(),
-            starts_estimated: Counter::default(),
-            queue: Gauge::default(),
-            commit_seconds: Histogram::new(exponential_buckets(0.000_25, 2.0, 14)),
-            history_attempts: Gauge::default(),
-            predictions: Family::default(),
-            predict_seconds: Histogram::new(exponential_buckets(0.000_001, 2.0, 14)),
-            verdicts: Family::default(),
-            rules_reloads: Family::default(),
-            rules_refused: Gauge::default(),
-            allocations: Family::default(),
-            hooks: Family::default(),
-            admissions: Family::default(),
-            store_writable: Gauge::default(),
-            store_bytes: Bytes::default(),
-            series_bytes: Bytes::default(),
-            series_blocks: Family::default(),
-            summaries_removed: Counter::default(),
-            registry: Registry::default(),
-        };
-        Self::register_asking(&metrics, &mut registry);
-        Self::register_keeping(&metrics, &mut registry);
-        Self { registry, ..metrics }
-    }
-
-    /// What is asked.
-    fn register_asking(metrics: &Self, r: &mut Registry) {
-        r.register("history_attempts", "Attempts in memory to learn from", metrics.history_attempts.clone());
-        r.register("predictions", "Predictions, by the rung that weighed most", metrics.predictions.clone());
-        r.register_with_unit(
-            "predict",
-            "Time to compute one prediction",
-            Unit::Seconds,
-            metrics.predict_seconds.clone(),
-        );
-        r.register("verdicts", "Verdicts, by cause", metrics.verdicts.clone());
-        r.register(
-            "rules_reloads",
-            "Times that rules and retry policy were read again: taken, refused (those in force stayed)",
-            metrics.rules_reloads.clone(),
-        );
-        r.register(
-            "rules_refused",
-            "1 if the rules or the retry policy on disk are wrong and not in force",
-            metrics.rules_refused.clone(),
-        );
-        r.register(
-            "allocations",
-            "Requests for an allocation: answered, late (the defaults were sent), refused",
-            metrics.allocations.clone(),
-        );
-        r.register(
-            "hooks",
-            "Job hooks, by what became of them; dropped: the queue was full",
-            metrics.hooks.clone(),
-        );
-        r.register(
-            "admissions",
-            "Pods that were looked at, by what became of them",
-            metrics.admissions.clone(),
-        );
-    }
-
-    /// What arrives and what is on disk.
-    fn register_keeping(metrics: &Self, r: &mut Registry) {
-        r.register(
-            "ingest_samples",
-            "Samples that were synced to disk and acknowledged",
-            metrics.samples.clone(),
-        );
-        r.register(
-            "ingest_samples_repeated",
-            "Samples that came again and were acknowledged again",
-            metrics.samples_repeated.clone(),
-        );
-        r.register("ingest_samples_lost", "Samples that agents had to drop", metrics.samples_lost.clone());
-        r.register("ingest_refusals", "Requests that were refused, by kind", metrics.refusals.clone());
-        r.register("ingest_open_attempts", "Attempts that have not ended", metrics.open_attempts.clone());
-        r.register("grpc_connections", "Connections to the gRPC listener", metrics.connections.clone());
-        r.register(
-            "grpc_connections_refused",
-            "Connections that were closed at once: as many as may be there were there",
-            metrics.connections_refused.clone(),
-        );
-        r.register("ingest_streams", "Connected streams of agents", metrics.streams.clone());
-        r.register(
-            "ingest_sealed_attempts",
-            "Attempts that ended, by outcome or cause",
-            metrics.sealed.clone(),
-        );
-        r.register(
-            "ingest_starts_estimated",
-            "Attempts with a wrong clock",
-            metrics.starts_estimated.clone(),
-        );
-        r.register("ingest_queue_requests", "Requests that wait for the writer", metrics.queue.clone());
-        r.register_with_unit(
-            "store_commit",
-            "Time from a commit's start until it is on disk",
-            Unit::Seconds,
-            metrics.commit_seconds.clone(),
-        );
-        r.register("store_writable", "1 if the store takes writes", metrics.store_writable.clone());
-        r.register_with_unit(
-            "store_series",
-            "Sealed samples, as of the last walk over them",
-            Unit::Bytes,
-            metrics.series_bytes.clone(),
-        );
-        r.register(
-            "store_old_blocks",
-            "Blocks of old samples that were made smaller or removed",
-            metrics.series_blocks.clone(),
-        );
-        r.register(
-            "summaries_removed",
-            "Ended attempts that were older than summaries_keep_for and are gone",
-            metrics.summaries_removed.clone(),
-        );
-        r.register_with_unit("store", "Disk that the store takes", Unit::Bytes, metrics.store_bytes.clone());
-    }
-
     /// All metrics as OpenMetrics text.
     pub(crate) fn encode(&self) -> Result<String, std::fmt::Error> {
         let mut text = String::new();

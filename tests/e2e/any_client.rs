@@ -3,7 +3,7 @@
 use plimsoll_proto::v1::{
     self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
 };
-use plimsoll_tests::{Programs, Sender, Server, eventually, hello, sample};
+use plimsoll_tests::{Programs, Sender, Server, batch, eventually, hello};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
@@ -58,9 +58,7 @@ async fn reflection_lists_the_services() {
 async fn finished(server: &Server, attempt: &str, package: &str, code: i32, oom_kill: u64) {
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     stream.exchange(hello(attempt, package)).await.unwrap();
-    let samples = (1..=100).map(sample).collect();
-    let batch = pb::Batch { attempt: attempt.into(), first_sequence: 1, lost: 0, samples };
-    stream.exchange(Sent::Batch(batch)).await.unwrap();
+    stream.exchange(batch(attempt, 1, 100)).await.unwrap();
     let finish = pb::Finish {
         attempt: attempt.into(),
         last_sequence: 100,
@@ -135,8 +133,7 @@ async fn stats_list_and_watch_show_what_happened() {
     let mut watch = client.watch(pb::WatchRequest {}).await.unwrap().into_inner();
     let first = watch.message().await.unwrap().unwrap();
     assert_eq!(first.running[0].attempt, "now");
-    let batch = pb::Batch { attempt: "now".into(), first_sequence: 1, lost: 0, samples: vec![sample(1)] };
-    stream.exchange(Sent::Batch(batch)).await.unwrap();
+    stream.exchange(batch("now", 1, 1)).await.unwrap();
     let change = watch.message().await.unwrap().unwrap();
     assert_eq!((change.running[0].elapsed_ms, change.running[0].need_bytes), (1000, 1 << 20));
     let missing = client

@@ -9,21 +9,8 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use plimsoll_tests::{Agent, Programs, Server, eventually};
+use plimsoll_tests::{Site, eventually};
 use serde_json::Value;
-
-struct Site {
-    dir: tempfile::TempDir,
-    _server: Server,
-    agent: Agent,
-}
-
-fn site() -> Site {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), &dir.path().join("data")).unwrap();
-    let agent = Agent::new(Programs::for_tests(), server.url(), &dir.path().join("spool"));
-    Site { dir, _server: server, agent }
-}
 
 /// A build that holds this many MiB until its input ends; returned when it holds them.
 fn build(mib: u32) -> Child {
@@ -55,7 +42,7 @@ fn end(mut agent: Child) -> (Option<i32>, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_that_somebody_else_started_is_followed_to_its_end_and_its_exit_is_not_made_up() {
-    let site = site();
+    let site = Site::start().unwrap();
     let mut build = build(60);
     let pid = build.id().to_string();
     let report = site.dir.path().join("report");
@@ -91,7 +78,7 @@ async fn a_build_that_somebody_else_started_is_followed_to_its_end_and_its_exit_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sigterm_delivers_what_was_seen_and_leaves_the_build_alone() {
-    let site = site();
+    let site = Site::start().unwrap();
     let mut build = build(1);
     let pid = build.id().to_string();
     let arguments = ["attach", "--pid", &pid, "--attempt", "told", "--key", "package=holder"];
@@ -108,7 +95,7 @@ async fn sigterm_delivers_what_was_seen_and_leaves_the_build_alone() {
 
 #[test]
 fn a_build_that_never_appears_is_status_4_and_wrong_usage_is_2() {
-    let site = site();
+    let site = Site::start().unwrap();
     let key = ["--key", "package=holder"];
     for (arguments, status, words) in [
         (["attach", "--cgroup", "no such/group", "--wait", "10ms"].as_slice(), 4, "nothing was measured"),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use plimsoll_proto::v1::{
     self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
 };
-use plimsoll_tests::{Programs, Sender, Server, hello, sample};
+use plimsoll_tests::{Programs, Sender, Server, finish, hello, sample};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
@@ -218,8 +218,7 @@ async fn two_agents_cannot_claim_one_attempt_and_one_agent_may_reconnect() {
     assert_eq!(second.exchange(hello("a", "zlib")).await.unwrap(), 1);
     let status = first.next().await.unwrap_err();
     assert_eq!(status.code(), Code::Aborted, "{status}");
-    let finish = pb::Finish { attempt: "a".into(), last_sequence: 1, wall_ms: 1000, ..pb::Finish::default() };
-    second.exchange(Sent::Finish(finish)).await.unwrap();
+    second.exchange(finish("a", 1, None)).await.unwrap();
 
     let sealed = Sender::connect(&server.url()).await.unwrap().exchange(hello("a", "zlib")).await;
     assert!(sealed.is_ok(), "the same run is told that it is done: {sealed:?}");

@@ -6,20 +6,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use plimsoll_tests::{Agent, Programs, Server, eventually};
-
-struct Site {
-    dir: tempfile::TempDir,
-    server: Server,
-    agent: Agent,
-}
-
-fn site() -> Site {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), &dir.path().join("data")).unwrap();
-    let agent = Agent::new(Programs::for_tests(), server.url(), &dir.path().join("spool"));
-    Site { dir, server, agent }
-}
+use plimsoll_tests::{Agent, Programs, Site, eventually};
 
 /// A command whose `tail` holds about this many MiB of anonymous memory.
 fn hold(mib: u32) -> String {
@@ -28,7 +15,7 @@ fn hold(mib: u32) -> String {
 
 #[test]
 fn a_build_is_measured_and_predicted() {
-    let site = site();
+    let site = Site::start().unwrap();
     for attempt in ["one", "two"] {
         let ran = site.agent.call(&[
             "run",
@@ -58,7 +45,7 @@ fn a_build_is_measured_and_predicted() {
 
 #[test]
 fn the_exit_code_and_the_output_are_the_commands_own() {
-    let site = site();
+    let site = Site::start().unwrap();
     let ran = site.agent.call(&["run", "--quiet", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
     assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(7), "out\n", "err\n"));
     let ran = site.agent.call(&["run", "--quiet", "--", "sh", "-c", "kill -9 $$"]);
@@ -69,7 +56,7 @@ fn the_exit_code_and_the_output_are_the_commands_own() {
 
 #[test]
 fn without_a_server_the_build_runs_and_the_next_run_delivers() {
-    let site = site();
+    let site = Site::start().unwrap();
     let nobody = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &site.dir.path().join("spool"));
     let ran =
         nobody.call(&["run", "--attempt", "early", "--key", "package=holder", "--", "sh", "-c", "exit 3"]);
@@ -82,7 +69,7 @@ fn without_a_server_the_build_runs_and_the_next_run_delivers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_agent_leaves_what_it_saw_for_the_next_one() {
-    let site = site();
+    let site = Site::start().unwrap();
     let started = site.dir.path().join("started");
     let script = format!("echo $$ > {}; exec sleep 1000", started.display());
     let nobody = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &site.dir.path().join("spool"));
@@ -117,7 +104,7 @@ async fn a_killed_agent_leaves_what_it_saw_for_the_next_one() {
 
 #[test]
 fn a_child_killed_for_memory_is_found_behind_an_ordinary_exit_code() {
-    let site = site();
+    let site = Site::start().unwrap();
     let script = format!("{}; exit 2", hold(200));
     let ran = site.agent.call(&[
         "run",
@@ -162,7 +149,7 @@ fn a_child_killed_for_memory_is_found_behind_an_ordinary_exit_code() {
 
 #[test]
 fn wrong_usage_and_a_missing_server_have_their_own_status() {
-    let site = site();
+    let site = Site::start().unwrap();
     assert_eq!(site.agent.call(&["predict", "--key", "colour=red"]).code, Some(2));
     let nobody = Agent::new(Programs::for_tests(), "http://127.0.0.1:9", &site.dir.path().join("spool"));
     let answer = nobody.call(&["predict", "--key", "package=zlib"]);
@@ -171,7 +158,7 @@ fn wrong_usage_and_a_missing_server_have_their_own_status() {
 
 #[test]
 fn the_key_is_found_in_a_spack_job() {
-    let site = site();
+    let site = Site::start().unwrap();
     let variables = [
         ("SPACK_JOB_SPEC_PKG_NAME", "hdf5"),
         ("SPACK_JOB_SPEC_PKG_VERSION", "1.14.6"),

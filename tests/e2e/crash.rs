@@ -1,17 +1,12 @@
 //! Nothing acknowledged is lost, nothing is counted twice: the server is killed in the middle of streams.
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, stats_client::StatsClient};
-use plimsoll_tests::{Programs, Sender, Server, hello, sample};
+use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
+use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello, sample};
 use tokio_util::task::TaskTracker;
 
 const ATTEMPTS: u64 = 20;
 const BATCHES: u64 = 30;
 const BATCH: u64 = 7;
-
-fn batch(attempt: &str, first_sequence: u64) -> Sent {
-    let samples = (first_sequence..first_sequence + BATCH).map(sample).collect();
-    Sent::Batch(pb::Batch { attempt: attempt.to_owned(), first_sequence, lost: 0, samples })
-}
 
 /// Sends batches until the stream breaks; gives the last number that was acknowledged.
 async fn send_until_broken(url: String, attempt: String) -> u64 {
@@ -21,7 +16,7 @@ async fn send_until_broken(url: String, attempt: String) -> u64 {
         return 0;
     }
     for n in 0..BATCHES {
-        match stream.exchange(batch(&attempt, n * BATCH + 1)).await {
+        match stream.exchange(batch(&attempt, n * BATCH + 1, BATCH)).await {
             Ok(number) => acknowledged = number,
             Err(_) => return acknowledged,
         }
@@ -40,16 +35,9 @@ async fn deliver_the_rest(url: &str, attempt: &str, acknowledged_before: u64) {
     let last = BATCHES * BATCH;
     // from the start: what is there already must not be counted again
     for n in 0..BATCHES {
-        stream.exchange(batch(attempt, n * BATCH + 1)).await.unwrap();
+        stream.exchange(batch(attempt, n * BATCH + 1, BATCH)).await.unwrap();
     }
-    let finish = pb::Finish {
-        attempt: attempt.to_owned(),
-        last_sequence: last,
-        wall_ms: last * 1000,
-        exit: Some(pb::Exit { code: Some(0), signal: None }),
-        ..pb::Finish::default()
-    };
-    assert_eq!(stream.exchange(Sent::Finish(finish)).await.unwrap(), last);
+    assert_eq!(stream.exchange(finish(attempt, last, Some(0))).await.unwrap(), last);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,26 +91,16 @@ async fn an_attempt_longer_than_a_block_survives_a_kill() {
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     stream.exchange(hello("long", "zlib")).await.unwrap();
-    let part = |first: u64, count: u64| {
-        let samples = (first..first + count).map(sample).collect();
-        Sent::Batch(pb::Batch { attempt: "long".into(), first_sequence: first, lost: 0, samples })
-    };
     for n in 0..25 {
-        assert_eq!(stream.exchange(part(n * 100 + 1, 100)).await.unwrap(), (n + 1) * 100);
+        assert_eq!(stream.exchange(batch("long", n * 100 + 1, 100)).await.unwrap(), (n + 1) * 100);
     }
     server.kill().unwrap();
 
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     assert_eq!(stream.exchange(hello("long", "zlib")).await.unwrap(), 2500);
-    assert_eq!(stream.exchange(part(2501, 100)).await.unwrap(), 2600);
-    let finish = pb::Finish {
-        attempt: "long".into(),
-        last_sequence: 2600,
-        wall_ms: 2_600_000,
-        ..pb::Finish::default()
-    };
-    stream.exchange(Sent::Finish(finish)).await.unwrap();
+    assert_eq!(stream.exchange(batch("long", 2501, 100)).await.unwrap(), 2600);
+    stream.exchange(finish("long", 2600, None)).await.unwrap();
     let mut client = StatsClient::connect(server.url()).await.unwrap();
     let request = pb::GetAttemptRequest { attempt: "long".into(), with_series: true, max_samples: 5000 };
     let got = client.get_attempt(request).await.unwrap().into_inner();

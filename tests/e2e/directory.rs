@@ -2,8 +2,8 @@
 
 use std::{fs, path::Path, process::Command};
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, predictor_client::PredictorClient};
-use plimsoll_tests::{Programs, Sender, Server, eventually, hello, sample};
+use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
+use plimsoll_tests::{Programs, Sender, Server, batch, eventually, hello};
 use tonic::Code;
 
 fn refused(dir: &Path) -> String {
@@ -85,10 +85,7 @@ async fn a_full_disk_stops_writing_and_nothing_else_and_heals_by_itself() {
     fill(&ballast);
     let mut acknowledged = 0;
     let refusal = loop {
-        let first_sequence = acknowledged + 1;
-        let samples = (first_sequence..first_sequence + 500).map(sample).collect();
-        let batch = pb::Batch { attempt: "a".into(), first_sequence, lost: 0, samples };
-        match stream.exchange(Sent::Batch(batch)).await {
+        match stream.exchange(batch("a", acknowledged + 1, 500)).await {
             Ok(number) => acknowledged = number,
             Err(status) => break status,
         }
@@ -108,13 +105,7 @@ async fn a_full_disk_stops_writing_and_nothing_else_and_heals_by_itself() {
     let again = async || {
         let mut stream = Sender::connect(&server.url()).await.ok()?;
         let welcome = stream.exchange(hello("a", "zlib")).await.ok()?;
-        let batch = pb::Batch {
-            attempt: "a".into(),
-            first_sequence: welcome + 1,
-            lost: 0,
-            samples: vec![sample(welcome + 1)],
-        };
-        stream.exchange(Sent::Batch(batch)).await.ok().map(|number| (welcome, number))
+        stream.exchange(batch("a", welcome + 1, 1)).await.ok().map(|number| (welcome, number))
     };
     let (welcome, _) = eventually("writing is taken up again", again, Option::is_some).await.unwrap();
     assert!(welcome >= acknowledged, "{acknowledged} was acknowledged, {welcome} is there");

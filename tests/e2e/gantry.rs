@@ -6,8 +6,8 @@ use std::{
     net::TcpStream,
 };
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, stats_client::StatsClient};
-use plimsoll_tests::{Agent, Programs, Sender, Server, eventually, hello, sample};
+use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
+use plimsoll_tests::{Agent, Programs, Sender, Server, batch, eventually, finish, hello};
 use serde_json::{Value, json};
 
 /// What clients of 0.23 and 1.x ask for, by kind: many variants, both spellings of lists, quotes with a plus inside, no compiler,
@@ -110,12 +110,8 @@ async fn outcome(server: &Server, attempt: &str) -> (pb::Outcome, pb::Cause) {
 async fn measured(server: &Server, attempt: &str) {
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     stream.exchange(hello(attempt, "zlib")).await.unwrap();
-    let attempt = attempt.to_owned();
-    let samples = (1..=3).map(sample).collect();
-    let batch = pb::Batch { attempt: attempt.clone(), first_sequence: 1, lost: 0, samples };
-    stream.exchange(Sent::Batch(batch)).await.unwrap();
-    let finish = pb::Finish { attempt, last_sequence: 3, wall_ms: 4000, ..pb::Finish::default() };
-    stream.exchange(Sent::Finish(finish)).await.unwrap();
+    stream.exchange(batch(attempt, 1, 3)).await.unwrap();
+    stream.exchange(finish(attempt, 3, None)).await.unwrap();
 }
 
 #[test]

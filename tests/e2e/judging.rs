@@ -6,11 +6,10 @@ use std::{
     io::Write as _,
     path::Path,
     process::{Command, Stdio},
-    time::{Duration, Instant},
 };
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, predictor_client::PredictorClient};
-use plimsoll_tests::{Programs, Sender, Server, hello};
+use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
+use plimsoll_tests::{Programs, Sender, Server, eventually, finish, hello};
 
 async fn ask(server: &Server, question: pb::ShouldRetryRequest) -> pb::Verdict {
     let mut client = PredictorClient::connect(server.url()).await.unwrap();
@@ -31,14 +30,10 @@ fn hang_up(server: &Server) {
     assert!(sent.success());
 }
 
-/// Waits until the server counts so many times that it read its files again.
-fn reloaded(server: &Server, kind: &str, times: u32) {
-    let line = format!("plimsoll_rules_reloads_total{{kind=\"{kind}\"}} {times}\n");
-    let until = Instant::now() + Duration::from_mins(2);
-    while !server.get("/metrics").unwrap().1.contains(&line) {
-        assert!(Instant::now() < until, "no {line}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+/// Waits until the server's metrics hold this line.
+async fn counted(server: &Server, line: &str) {
+    let metrics = async || server.get("/metrics").unwrap().1;
+    eventually(line, metrics, |text: &String| text.contains(&format!("{line}\n"))).await;
 }
 
 const NO_RETRY: &str = "[[terms]]\ncause = \"infra\"\nretries = 0\n";
@@ -53,22 +48,15 @@ async fn the_retry_policy_changes_at_a_signal_and_answers_that_were_given_stand(
     let first = ask(&server, infra("1")).await;
     assert_eq!(first.action(), pb::Action::AsIs);
     hang_up(&server);
-    reloaded(&server, "taken", 1);
+    counted(&server, "plimsoll_rules_reloads_total{kind=\"taken\"} 1").await;
     // a wrong one is refused whole; whether the signal or the next look finds it first
     fs::write(&policy, format!("{NO_RETRY}[[terms]]\njitter = 7.5\n")).unwrap();
     hang_up(&server);
-    let until = Instant::now() + Duration::from_mins(2);
-    while !server.get("/metrics").unwrap().1.contains("plimsoll_rules_refused 1\n") {
-        assert!(Instant::now() < until, "a wrong policy is not refused");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    counted(&server, "plimsoll_rules_refused 1").await;
     assert_eq!(ask(&server, infra("2")).await.action(), pb::Action::AsIs, "the one in force stays");
     fs::write(&policy, NO_RETRY).unwrap();
     hang_up(&server);
-    while !server.get("/metrics").unwrap().1.contains("plimsoll_rules_refused 0\n") {
-        assert!(Instant::now() < until, "the right policy is not taken");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    counted(&server, "plimsoll_rules_refused 0").await;
     let third = ask(&server, infra("3")).await;
     assert_eq!(third.action(), pb::Action::No, "{}", third.reason);
     assert_eq!(ask(&server, infra("1")).await, first, "the same question");
@@ -108,14 +96,7 @@ async fn an_attempt_that_succeeded_has_nothing_to_retry() {
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     stream.exchange(hello("fine", "zlib")).await.unwrap();
-    let finish = pb::Finish {
-        attempt: "fine".into(),
-        last_sequence: 0,
-        wall_ms: 2000,
-        exit: Some(pb::Exit { code: Some(0), signal: None }),
-        ..pb::Finish::default()
-    };
-    stream.exchange(Sent::Finish(finish)).await.unwrap();
+    stream.exchange(finish("fine", 0, Some(0))).await.unwrap();
     let log_tail = b"g++: fatal error: Killed signal terminated program cc1plus".to_vec();
     let question = pb::ShouldRetryRequest { attempt: "fine".into(), log_tail, ..Default::default() };
     let verdict = ask(&server, question).await;

@@ -1,7 +1,7 @@
 //! Old samples become fewer and then go; what is kept of an attempt for ever stays.
 
 use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, stats_client::StatsClient};
-use plimsoll_tests::{Programs, Sender, Server, eventually, hello, sample};
+use plimsoll_tests::{Programs, Sender, Server, eventually, finish, hello, sample};
 
 /// A sample of a build whose need nobody could guess: what repeats itself is small already.
 fn noisy(number: u64) -> pb::Sample {
@@ -32,9 +32,7 @@ async fn old_samples_become_fewer_then_go_and_the_summary_stays() {
     let samples: Vec<_> = (1..=200).map(noisy).collect();
     let batch = pb::Batch { attempt: "a".into(), first_sequence: 1, lost: 0, samples };
     stream.exchange(Sent::Batch(batch)).await.unwrap();
-    let finish =
-        pb::Finish { attempt: "a".into(), last_sequence: 200, wall_ms: 200_000, ..pb::Finish::default() };
-    stream.exchange(Sent::Finish(finish)).await.unwrap();
+    stream.exchange(finish("a", 200, None)).await.unwrap();
     let before = shown(&server).await;
     assert_eq!(before.series.len(), 200);
     assert!(server.stop().unwrap().success());

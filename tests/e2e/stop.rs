@@ -9,8 +9,8 @@ use nix::{
     },
     unistd::{Pid, mkfifo},
 };
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, server_message::Message as Answer};
-use plimsoll_tests::{Programs, Sender, Server, hello, sample};
+use plimsoll_proto::v1::server_message::Message as Answer;
+use plimsoll_tests::{Programs, Sender, Server, batch, hello};
 use tonic::Code;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -19,9 +19,7 @@ async fn streams_are_told_to_come_back_and_find_everything_again() {
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     stream.exchange(hello("a", "zlib")).await.unwrap();
-    let batch =
-        pb::Batch { attempt: "a".into(), first_sequence: 1, lost: 0, samples: vec![sample(1), sample(2)] };
-    assert_eq!(stream.exchange(Sent::Batch(batch)).await.unwrap(), 2);
+    assert_eq!(stream.exchange(batch("a", 1, 2)).await.unwrap(), 2);
     let stopping = tokio::task::spawn_blocking(move || server.stop());
     let advice = stream.next().await.unwrap();
     let Some(Answer::Advice(advice)) = advice else { panic!("{advice:?}") };

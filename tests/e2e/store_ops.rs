@@ -6,8 +6,8 @@ use std::{
     process::{Command, Output},
 };
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, stats_client::StatsClient};
-use plimsoll_tests::{Programs, Sender, Server, hello, sample};
+use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
+use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello};
 
 /// Runs a command of the server program on a data directory.
 fn run(data: &Path, words: &[&str]) -> Output {
@@ -27,25 +27,12 @@ fn refused(data: &Path, words: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-fn batch(attempt: &str, first_sequence: u64, count: u64) -> Sent {
-    let samples = (first_sequence..first_sequence + count).map(sample).collect();
-    Sent::Batch(pb::Batch { attempt: attempt.into(), first_sequence, lost: 0, samples })
-}
-
 /// Sends an attempt of 50 samples and ends it.
 async fn end_one(server: &Server, attempt: &str) {
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     stream.exchange(hello(attempt, "zlib")).await.unwrap();
     stream.exchange(batch(attempt, 1, 50)).await.unwrap();
-    let exit = Some(pb::Exit { code: Some(0), signal: None });
-    let finish = pb::Finish {
-        attempt: attempt.into(),
-        last_sequence: 50,
-        wall_ms: 50_000,
-        exit,
-        ..pb::Finish::default()
-    };
-    stream.exchange(Sent::Finish(finish)).await.unwrap();
+    stream.exchange(finish(attempt, 50, Some(0))).await.unwrap();
 }
 
 async fn shown(server: &Server, attempt: &str) -> pb::GetAttemptResponse {

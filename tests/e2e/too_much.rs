@@ -1,18 +1,11 @@
 //! Too much of something is bounded and reported, and harms nobody else.
 
-use plimsoll_proto::v1::{
-    self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
-};
-use plimsoll_tests::{Programs, Sender, Server, eventually, figures::metric, hello, sample};
+use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
+use plimsoll_tests::{Programs, Sender, Server, batch, eventually, figures::metric, finish, hello};
 use tonic::Code;
 use tonic_types::StatusExt as _;
 
 const OPEN: usize = 150;
-
-fn batch(attempt: &str, first: u64, count: u64) -> Sent {
-    let samples = (first..first + count).map(sample).collect();
-    Sent::Batch(pb::Batch { attempt: attempt.into(), first_sequence: first, lost: 0, samples })
-}
 
 async fn seen(server: &Server, name: &str, is: f64) {
     let number = async || metric(&server.get("/metrics").unwrap().1, name);
@@ -64,13 +57,7 @@ async fn an_attempt_of_very_many_samples_is_taken_up_and_shown_in_few_rows() {
     let all = BATCHES * 1000;
     assert_eq!(stream.exchange(hello("endless", "zlib")).await.unwrap(), all);
     assert_eq!(stream.exchange(batch("endless", all + 1, 1)).await.unwrap(), all + 1);
-    let finish = pb::Finish {
-        attempt: "endless".into(),
-        last_sequence: all + 1,
-        wall_ms: (all + 1) * 1000,
-        ..pb::Finish::default()
-    };
-    stream.exchange(Sent::Finish(finish)).await.unwrap();
+    stream.exchange(finish("endless", all + 1, None)).await.unwrap();
     let mut client = StatsClient::connect(server.url()).await.unwrap();
     let ask = pb::GetAttemptRequest { attempt: "endless".into(), with_series: true, max_samples: 100 };
     let got = client.get_attempt(ask).await.unwrap().into_inner();

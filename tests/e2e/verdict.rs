@@ -11,7 +11,7 @@ use std::{
 use plimsoll_proto::v1::{
     self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
 };
-use plimsoll_tests::{Programs, Sender, Server, hello, sample};
+use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello};
 use tonic::{Code, Status};
 
 /// Runs `plimsoll-server classify` over these lines; code, lines of the answer, complaints.
@@ -92,16 +92,8 @@ fn opening(attempt: &str, project: &str) -> pb::Hello {
 async fn failed(server: &Server, attempt: &str, project: &str) {
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     stream.exchange(Sent::Hello(opening(attempt, project))).await.unwrap();
-    let batch = pb::Batch { attempt: attempt.into(), first_sequence: 1, lost: 0, samples: vec![sample(1)] };
-    stream.exchange(Sent::Batch(batch)).await.unwrap();
-    let finish = pb::Finish {
-        attempt: attempt.into(),
-        last_sequence: 1,
-        wall_ms: 2000,
-        exit: Some(pb::Exit { code: Some(1), signal: None }),
-        ..pb::Finish::default()
-    };
-    stream.exchange(Sent::Finish(finish)).await.unwrap();
+    stream.exchange(batch(attempt, 1, 1)).await.unwrap();
+    stream.exchange(finish(attempt, 1, Some(1))).await.unwrap();
 }
 
 async fn ask(server: &Server, attempt: &str, log: &str) -> Result<pb::Verdict, Status> {
@@ -142,14 +134,7 @@ async fn a_retry_that_passed_shows_in_the_statistics() {
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     let again = pb::Hello { retries: "1".into(), number: 2, ..opening("1b", "") };
     stream.exchange(Sent::Hello(again)).await.unwrap();
-    let finish = pb::Finish {
-        attempt: "1b".into(),
-        last_sequence: 0,
-        wall_ms: 2000,
-        exit: Some(pb::Exit { code: Some(0), signal: None }),
-        ..pb::Finish::default()
-    };
-    stream.exchange(Sent::Finish(finish)).await.unwrap();
+    stream.exchange(finish("1b", 0, Some(0))).await.unwrap();
     let mut client = StatsClient::connect(server.url()).await.unwrap();
     let stats = client.get_stats(pb::GetStatsRequest::default()).await.unwrap().into_inner();
     let [flaky] = &stats.flaky[..] else { panic!("{stats:?}") };

@@ -98,3 +98,20 @@ pub fn sample(number: u64) -> pb::Sample {
         ..pb::Sample::default()
     }
 }
+
+/// The samples `first..first + count` of an attempt.
+pub fn batch(attempt: &str, first: u64, count: u64) -> Sent {
+    let samples = (first..first + count).map(sample).collect();
+    Sent::Batch(pb::Batch { attempt: attempt.to_owned(), first_sequence: first, lost: 0, samples })
+}
+
+/// The end of an attempt a second after its last sample, with this exit code.
+pub fn finish(attempt: &str, last_sequence: u64, code: Option<i32>) -> Sent {
+    Sent::Finish(pb::Finish {
+        attempt: attempt.to_owned(),
+        last_sequence,
+        wall_ms: (last_sequence + 1) * 1000,
+        exit: code.map(|code| pb::Exit { code: Some(code), signal: None }),
+        ..pb::Finish::default()
+    })
+}

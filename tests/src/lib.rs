@@ -9,10 +9,12 @@ mod files;
 mod patience;
 mod programs;
 mod server;
+mod site;
 
 pub use agent::{Agent, Answer};
-pub use client::{Sender, hello, sample};
+pub use client::{Sender, batch, finish, hello, sample};
 pub use files::allow_open_files;
 pub use patience::eventually;
 pub use programs::{Profile, Programs};
 pub use server::{QUIET, Server};
+pub use site::Site;

@@ -63,6 +63,23 @@ impl Key {
         }
     }
 
+    /// All texts with their names; neither labels nor hints.
+    pub fn texts(&self) -> [(&'static str, &str); 11] {
+        [
+            ("project", &self.project),
+            ("stack", &self.stack),
+            ("package", &self.package),
+            ("version", &self.version),
+            ("variants", &self.variants),
+            ("compiler", &self.compiler),
+            ("compiler_version", &self.compiler_version),
+            ("arch", &self.arch),
+            ("build_system", &self.build_system),
+            ("ref", &self.git_ref),
+            ("owner", &self.owner),
+        ]
+    }
+
     /// Pipeline and name of the job, if the labels tell both.
     pub fn job(&self) -> Option<(&str, &str)> {
         let label = |name: &str| self.labels.get(name).map(String::as_str).filter(|value| !value.is_empty());

@@ -151,33 +151,30 @@ fn rung_keys(key: &Key) -> impl Iterator<Item = RungKey> {
 }
 
 fn rung_key(rung: Rung, key: &Key) -> RungKey {
-    let parts: &[&str] = match rung {
-        Rung::Default | Rung::Fleet => &[],
-        Rung::BuildSystem => &[&key.build_system],
-        Rung::Package => &[&key.project, &key.package],
-        Rung::NoCompiler => &[&key.project, &key.package, &key.variants, &key.arch, &key.build_system],
-        Rung::NoVersion => &[
-            &key.project,
-            &key.package,
-            &key.variants,
-            &key.arch,
-            &key.build_system,
-            &key.compiler,
-            &key.compiler_version,
-        ],
-        Rung::Exact => &[
-            &key.project,
-            &key.package,
-            &key.variants,
-            &key.arch,
-            &key.build_system,
-            &key.compiler,
-            &key.compiler_version,
-            &key.version,
-        ],
+    if rung == Rung::BuildSystem {
+        return (rung, key.build_system.clone());
+    }
+    // each rung has all that the wider ones have
+    let parts = [
+        &key.project,
+        &key.package,
+        &key.variants,
+        &key.arch,
+        &key.build_system,
+        &key.compiler,
+        &key.compiler_version,
+        &key.version,
+    ];
+    let shared = match rung {
+        Rung::Default | Rung::Fleet | Rung::BuildSystem => 0,
+        Rung::Package => 2,
+        Rung::NoCompiler => 5,
+        Rung::NoVersion => 7,
+        Rung::Exact => 8,
     };
+    let shared: Vec<&str> = parts.into_iter().take(shared).map(String::as_str).collect();
     // no part holds a control character, so the separator cannot be forged
-    (rung, parts.join("\u{1f}"))
+    (rung, shared.join("\u{1f}"))
 }
 
 #[cfg(test)]

@@ -35,6 +35,26 @@ pub struct Evidence {
     pub listed: Vec<ListedRun>,
 }
 
+impl Evidence {
+    /// Of an attempt of which nothing is said.
+    pub fn about(attempt: AttemptId) -> Self {
+        Self {
+            attempt,
+            key: Key::default(),
+            number: 1,
+            measured: None,
+            exit: None,
+            log_tail: String::new(),
+            failure_reason: String::new(),
+            container_reason: String::new(),
+            pod_reason: String::new(),
+            time_limit: None,
+            growth: None,
+            listed: Vec::new(),
+        }
+    }
+}
+
 /// One run of a CI job, as the CI system lists it. Empty and `None` mean that nothing is said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListedRun {

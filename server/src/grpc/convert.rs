@@ -4,10 +4,7 @@
 
 use plimsoll_proto::{limits, v1 as pb};
 
-use crate::{
-    domain::{AttemptId, Bytes, Cores, Exit, Fault, Hints, Key, ListedRun},
-    ingest::Question,
-};
+use crate::domain::{AttemptId, Bytes, Cores, Evidence, Exit, Fault, Hints, Key, ListedRun};
 
 mod delivery;
 
@@ -140,15 +137,14 @@ fn exit(wire: Option<pb::Exit>) -> Checked<Option<Exit>> {
 }
 
 /// What a caller of `ShouldRetry` says.
-pub(super) fn question(wire: pb::ShouldRetryRequest) -> Checked<Question> {
+pub(super) fn question(wire: pb::ShouldRetryRequest) -> Checked<Evidence> {
     if wire.log_tail.len() > limits::LOG_TAIL_BYTES {
         let description =
             format!("has {} bytes; send the last {} of the log", wire.log_tail.len(), limits::LOG_TAIL_BYTES);
         return Err(Fault::new("log_tail", description));
     }
     let reason = |name: &str, value: String| text(name, value, limits::REASON_BYTES);
-    Ok(Question {
-        attempt: attempt_id("attempt", &wire.attempt)?,
+    Ok(Evidence {
         key: key_or_empty(wire.key)?,
         number: wire.number.max(1),
         exit: exit(wire.exit)?,
@@ -157,6 +153,7 @@ pub(super) fn question(wire: pb::ShouldRetryRequest) -> Checked<Question> {
         container_reason: reason("container_reason", wire.container_reason)?,
         pod_reason: reason("pod_reason", wire.pod_reason)?,
         listed: listed(wire.include_retried)?,
+        ..Evidence::about(attempt_id("attempt", &wire.attempt)?)
     })
 }
 

@@ -35,25 +35,13 @@ fn check_key(key: &Key) -> Result<(), String> {
     if key.labels.len() > limits::LABELS {
         return Err(format!("key.labels: more than {}", limits::LABELS));
     }
-    let fields = [
-        &key.project,
-        &key.stack,
-        &key.package,
-        &key.version,
-        &key.compiler,
-        &key.compiler_version,
-        &key.arch,
-        &key.build_system,
-        &key.git_ref,
-        &key.owner,
-    ];
-    let fields = fields.into_iter().map(|text| (text, limits::KEY_FIELD_BYTES));
+    let bound = |name| if name == "variants" { limits::VARIANTS_BYTES } else { limits::KEY_FIELD_BYTES };
+    let texts = key.texts().map(|(name, text)| (name, text, bound(name)));
     let labels = key.labels.iter().flat_map(|(name, value)| [name, value]);
-    let labels = labels.map(|text| (text, limits::LABEL_BYTES));
-    let variants = std::iter::once((&key.variants, limits::VARIANTS_BYTES));
-    for (text, most) in fields.chain(labels).chain(variants) {
+    let labels = labels.map(|text| ("labels", text.as_str(), limits::LABEL_BYTES));
+    for (name, text, most) in texts.into_iter().chain(labels) {
         if text.len() > most || text.chars().any(char::is_control) {
-            return Err(format!("key: a text has control characters or more than {most} bytes"));
+            return Err(format!("key.{name}: has control characters or more than {most} bytes"));
         }
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! The size with which a job is tried again, for whoever starts the next attempt without having asked for a verdict.
 
-use super::{Ingest, Question, Refusal};
+use super::{Ingest, Refusal};
 use crate::{
-    domain::{AttemptId, Cause, Key, Prediction, Rung},
+    domain::{AttemptId, Cause, Evidence, Key, Prediction, Rung},
     store,
 };
 
@@ -24,7 +24,7 @@ impl Ingest {
             .max_by_key(|next| next.memory_limit.value);
         match largest {
             Some(next) => Ok(Some(next)),
-            None => Ok(self.weigh(Question::about(attempt)).await?.1.next),
+            None => Ok(self.weigh(Evidence::about(attempt)).await?.1.next),
         }
     }
 
@@ -37,22 +37,5 @@ impl Ingest {
             let by_memory = last.brief.cause.is_some_and(Cause::is_memory);
             by_memory.then(|| last.brief.attempt.clone())
         })
-    }
-}
-
-impl Question {
-    /// A question by somebody who saw nothing of the attempt.
-    fn about(attempt: AttemptId) -> Self {
-        Self {
-            attempt,
-            key: Key::default(),
-            number: 0,
-            listed: Vec::new(),
-            exit: None,
-            log_tail: String::new(),
-            failure_reason: String::new(),
-            container_reason: String::new(),
-            pod_reason: String::new(),
-        }
     }
 }

@@ -5,9 +5,7 @@ use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
 use super::{Ingest, Parts, Refusal};
 use crate::{
-    domain::{
-        AttemptId, Bytes, Cause, Evidence, Exit, Fault, Growth, Key, ListedRun, Millis, Summary, Verdict,
-    },
+    domain::{Bytes, Cause, Evidence, Fault, Growth, Key, ListedRun, Millis, Summary, Verdict},
     metrics::Kind,
     retry::Flaky,
     store,
@@ -18,80 +16,51 @@ const GROWING: Millis = Millis(10_000);
 /// Most samples of it that are held.
 const SAMPLES: usize = 1024;
 
-/// What a caller says of an ended attempt. Empty and `None` mean that nothing is said.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Question {
-    pub(crate) attempt: AttemptId,
-    /// What was built; needed only if nothing was measured.
-    pub(crate) key: Key,
-    pub(crate) number: u32,
-    pub(crate) exit: Option<Exit>,
-    pub(crate) log_tail: String,
-    pub(crate) failure_reason: String,
-    pub(crate) container_reason: String,
-    pub(crate) pod_reason: String,
-    /// Runs of its job, as the CI system lists them.
-    pub(crate) listed: Vec<ListedRun>,
+/// Whether anything that a caller says shows that the attempt has ended.
+fn says_how_it_ended(asked: &Evidence) -> bool {
+    let said = [&asked.failure_reason, &asked.container_reason, &asked.pod_reason, &asked.log_tail];
+    asked.exit.is_some() || said.iter().any(|text| !text.is_empty())
 }
 
-impl Question {
-    /// Anything that shows that the attempt has ended.
-    fn says_how_it_ended(&self) -> bool {
-        let said = [&self.failure_reason, &self.container_reason, &self.pod_reason, &self.log_tail];
-        self.exit.is_some() || said.iter().any(|text| !text.is_empty())
-    }
-
-    /// The same number for the same question, in this and every later release: it is part of a key on disk. FNV-1a, 64 bits
-    /// (draft-eastlake-fnv), over the fields with their lengths. A question without a key of the build, or without listed runs,
-    /// adds nothing for them.
-    fn fingerprint(&self) -> u64 {
-        let exit = self.exit.map(|exit| exit.to_string()).unwrap_or_default();
-        let number = self.number.to_string();
-        let reasons = [&self.failure_reason, &self.container_reason, &self.pod_reason];
-        let key = if self.key == Key::default() { Vec::new() } else { words_of(&self.key) };
-        let said = [&exit, &number, &self.log_tail].into_iter().chain(reasons).map(String::as_str);
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        let listed: Vec<Cow<'_, str>> = self.listed.iter().flat_map(words_of_run).collect();
-        for part in said.chain(key.iter().chain(&listed).map(AsRef::as_ref)) {
-            for byte in (part.len() as u64).to_be_bytes().into_iter().chain(part.bytes()) {
-                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-            }
+/// The same number for the same question, in this and every later release: it is part of a key on disk. FNV-1a, 64 bits
+/// (draft-eastlake-fnv), over the fields with their lengths. A question without a key of the build, or without listed runs,
+/// adds nothing for them.
+fn fingerprint(asked: &Evidence) -> u64 {
+    let exit = asked.exit.map(|exit| exit.to_string()).unwrap_or_default();
+    let number = asked.number.to_string();
+    let reasons = [&asked.failure_reason, &asked.container_reason, &asked.pod_reason];
+    let key = if asked.key == Key::default() { Vec::new() } else { words_of(&asked.key) };
+    let said = [&exit, &number, &asked.log_tail].into_iter().chain(reasons).map(String::as_str);
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let listed: Vec<Cow<'_, str>> = asked.listed.iter().flat_map(words_of_run).collect();
+    for part in said.chain(key.iter().chain(&listed).map(AsRef::as_ref)) {
+        for byte in (part.len() as u64).to_be_bytes().into_iter().chain(part.bytes()) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
-        hash
     }
+    hash
+}
 
-    fn with(self, measured: Option<Arc<Summary>>) -> Evidence {
-        let key = measured.as_ref().map_or(self.key, |summary| summary.key.clone());
-        let number = measured.as_ref().map_or(self.number, |summary| summary.number);
-        let exit = self.exit.or_else(|| measured.as_ref()?.exit);
-        Evidence {
-            attempt: self.attempt,
-            key,
-            number,
-            measured,
-            exit,
-            log_tail: self.log_tail,
-            failure_reason: self.failure_reason,
-            container_reason: self.container_reason,
-            pod_reason: self.pod_reason,
-            time_limit: None,
-            growth: None,
-            listed: self.listed,
-        }
+/// What a caller says together with what was measured, which knows better what was built; the caller knows better how it ended.
+fn joined(asked: Evidence, measured: Option<Arc<Summary>>, growth: Option<Growth>) -> Evidence {
+    let Some(summary) = measured else { return Evidence { growth, ..asked } };
+    Evidence {
+        key: summary.key.clone(),
+        number: summary.number,
+        exit: asked.exit.or(summary.exit),
+        measured: Some(summary),
+        growth,
+        ..asked
     }
 }
 
 /// All that a key says, in an order that stays: what is new goes to the end, and only where it is set.
 fn words_of(key: &Key) -> Vec<Cow<'_, str>> {
-    let Key { project, stack, package, version, variants, compiler, compiler_version, .. } = key;
-    let Key { arch, build_system, git_ref, owner, labels, hints, .. } = key;
-    let first = [project, stack, package, version, variants, compiler, compiler_version];
-    let texts = first.into_iter().chain([arch, build_system, git_ref, owner]);
     let number = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
-    let numbers = [number(hints.build_jobs.map(u64::from)), number(hints.input_bytes)];
-    let labels = labels.iter().flat_map(|(name, value)| [name, value]);
+    let numbers = [number(key.hints.build_jobs.map(u64::from)), number(key.hints.input_bytes)];
+    let labels = key.labels.iter().flat_map(|(name, value)| [name, value]);
     let mut words: Vec<Cow<'_, str>> = Vec::new();
-    words.extend(texts.map(|text| Cow::Borrowed(text.as_str())));
+    words.extend(key.texts().map(|(_, text)| Cow::Borrowed(text)));
     words.extend(numbers.map(Cow::Owned));
     words.extend(labels.map(|text| Cow::Borrowed(text.as_str())));
     words
@@ -113,13 +82,13 @@ fn is_of_another(asked: &str, measured: &str) -> bool {
 
 impl Ingest {
     /// The verdict on an ended attempt, on disk before it is returned.
-    pub(crate) async fn judge(&self, question: Question) -> Result<Verdict, Refusal> {
-        let fingerprint = question.fingerprint();
-        let stored = store::read_verdict(&self.parts.store, &question.attempt, fingerprint).await;
+    pub(crate) async fn judge(&self, asked: Evidence) -> Result<Verdict, Refusal> {
+        let fingerprint = fingerprint(&asked);
+        let stored = store::read_verdict(&self.parts.store, &asked.attempt, fingerprint).await;
         if let Some(verdict) = stored.map_err(|error| Refusal::Unreadable(error.to_string()))? {
             return Ok(verdict);
         }
-        let (evidence, verdict) = self.weigh(question).await?;
+        let (evidence, verdict) = self.weigh(asked).await?;
         let verdict = self.record(fingerprint, verdict).await?;
         self.parts.judging.learn(&evidence.key, &verdict);
         self.parts.metrics.verdicts.get_or_create(&Kind::of(verdict.cause.as_str())).inc();
@@ -127,10 +96,10 @@ impl Ingest {
     }
 
     /// The verdict that would be given now, and what it stands on; nothing is kept of it.
-    pub(super) async fn weigh(&self, question: Question) -> Result<(Evidence, Verdict), Refusal> {
-        let measured = self.measured(&question).await?;
+    pub(super) async fn weigh(&self, asked: Evidence) -> Result<(Evidence, Verdict), Refusal> {
+        let measured = self.measured(&asked).await?;
         let growth = self.growth(measured.as_deref()).await?;
-        let evidence = Evidence { growth, ..question.with(measured) };
+        let evidence = joined(asked, measured, growth);
         let Parts { judging, learned, predict, .. } = self.parts.clone();
         // nobody closes it
         let _turn = self.weighing.acquire().await;
@@ -163,24 +132,22 @@ impl Ingest {
         Ok(end.front().zip(end.back()).map(|(first, last)| Growth::between(*first, *last)))
     }
 
-    async fn measured(&self, question: &Question) -> Result<Option<Arc<Summary>>, Refusal> {
-        match self.find(&question.attempt).await? {
-            Some((_, true)) if !question.says_how_it_ended() => {
-                Err(Refusal::Running(question.attempt.clone()))
-            }
-            Some((summary, _)) if is_of_another(&question.key.project, &summary.key.project) => {
+    async fn measured(&self, asked: &Evidence) -> Result<Option<Arc<Summary>>, Refusal> {
+        match self.find(&asked.attempt).await? {
+            Some((_, true)) if !says_how_it_ended(asked) => Err(Refusal::Running(asked.attempt.clone())),
+            Some((summary, _)) if is_of_another(&asked.key.project, &summary.key.project) => {
                 let description = format!(
                     "is {:?}, but {} belongs to another project; ask for an attempt of your own",
-                    question.key.project, question.attempt
+                    asked.key.project, asked.attempt
                 );
                 Err(Fault::new("key.project", description).into())
             }
             Some((summary, _)) => Ok(Some(summary)),
-            None if question.says_how_it_ended() => Ok(None),
+            None if says_how_it_ended(asked) => Ok(None),
             None => {
                 let description = format!(
                     "{} was not measured here; say how it ended: exit, log_tail or a reason",
-                    question.attempt
+                    asked.attempt
                 );
                 Err(Fault::new("attempt", description).into())
             }
@@ -193,31 +160,26 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::{domain::Hints, ingest::fixture, store::Store};
+    use crate::{
+        domain::{AttemptId, Exit, Hints},
+        ingest::fixture,
+        store::Store,
+    };
 
-    fn question() -> Question {
-        Question {
-            attempt: AttemptId::parse("a").unwrap(),
-            key: Key::default(),
-            number: 1,
-            exit: Some(Exit::Code(2)),
-            log_tail: "error".into(),
-            failure_reason: String::new(),
-            container_reason: String::new(),
-            pod_reason: String::new(),
-            listed: Vec::new(),
-        }
+    fn question() -> Evidence {
+        let about = Evidence::about(AttemptId::parse("a").unwrap());
+        Evidence { exit: Some(Exit::Code(2)), log_tail: "error".into(), ..about }
     }
 
     #[test]
     fn fingerprints_stay_the_same_over_releases() {
-        assert_eq!(question().fingerprint(), FINGERPRINT_OF_RELEASE_0_1);
+        assert_eq!(fingerprint(&question()), FINGERPRINT_OF_RELEASE_0_1);
     }
 
     #[test]
     fn fingerprints_of_questions_with_a_key_stay_the_same_over_releases() {
         let key = Key { package: "zlib".into(), ..Key::default() };
-        assert_eq!(Question { key, ..question() }.fingerprint(), FINGERPRINT_WITH_A_KEY);
+        assert_eq!(fingerprint(&Evidence { key, ..question() }), FINGERPRINT_WITH_A_KEY);
     }
 
     const FINGERPRINT_WITH_A_KEY: u64 = 6_341_605_501_733_212_899;
@@ -227,7 +189,7 @@ mod tests {
     fn every_word_of_the_question_counts() {
         let labels = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into_iter().collect();
         let hints = Hints { build_jobs: Some(4), input_bytes: None };
-        let key = |key| Question { key, ..question() };
+        let key = |key| Evidence { key, ..question() };
         let changed = [
             key(Key { package: "zlib".into(), ..Key::default() }),
             key(Key { version: "zlib".into(), ..Key::default() }),
@@ -235,26 +197,26 @@ mod tests {
             key(Key { labels: labels("a", "bc"), ..Key::default() }),
             key(Key { labels: labels("ab", "c"), ..Key::default() }),
             key(Key { hints, ..Key::default() }),
-            Question { exit: Some(Exit::Signal(2)), ..question() },
-            Question { number: 2, ..question() },
-            Question { log_tail: "errors".into(), ..question() },
-            Question { container_reason: "error".into(), log_tail: String::new(), ..question() },
-            Question { pod_reason: "Evicted".into(), ..question() },
-            Question { listed: vec![ListedRun::default()], ..question() },
-            Question { listed: vec![ListedRun { id: "7".into(), ..ListedRun::default() }], ..question() },
-            Question {
+            Evidence { exit: Some(Exit::Signal(2)), ..question() },
+            Evidence { number: 2, ..question() },
+            Evidence { log_tail: "errors".into(), ..question() },
+            Evidence { container_reason: "error".into(), log_tail: String::new(), ..question() },
+            Evidence { pod_reason: "Evicted".into(), ..question() },
+            Evidence { listed: vec![ListedRun::default()], ..question() },
+            Evidence { listed: vec![ListedRun { id: "7".into(), ..ListedRun::default() }], ..question() },
+            Evidence {
                 listed: vec![ListedRun { finished_unix_ms: Some(7), ..ListedRun::default() }],
                 ..question()
             },
         ];
-        let mut seen = std::collections::HashSet::from([question().fingerprint()]);
+        let mut seen = std::collections::HashSet::from([fingerprint(&question())]);
         for other in changed {
-            assert!(seen.insert(other.fingerprint()), "{other:?}");
+            assert!(seen.insert(fingerprint(&other)), "{other:?}");
         }
     }
 
     async fn ask(ingest: &Ingest, code: i32) -> Result<Verdict, Refusal> {
-        ingest.judge(Question { exit: Some(Exit::Code(code)), ..question() }).await
+        ingest.judge(Evidence { exit: Some(Exit::Code(code)), ..question() }).await
     }
 
     async fn ask_all_and_one_more(ingest: &Ingest) {
@@ -264,7 +226,7 @@ mod tests {
         }
         assert_eq!(ask(ingest, 65).await, Err(Refusal::Judged { attempt: question().attempt, most: 64 }));
         assert_eq!(ask(ingest, 1).await, Ok(first));
-        let other = Question { attempt: AttemptId::parse("b").unwrap(), ..question() };
+        let other = Evidence { attempt: AttemptId::parse("b").unwrap(), ..question() };
         assert_eq!(ingest.judge(other.clone()).await.unwrap().attempt, other.attempt);
         assert_eq!(ingest.parts.metrics.refusals.get_or_create(&Kind::of("judged")).get(), 1);
     }

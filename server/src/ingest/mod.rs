@@ -22,7 +22,6 @@ mod worker;
 
 use std::{sync::Arc, time::Duration};
 
-pub(crate) use judge::Question;
 pub(crate) use refusal::Refusal;
 use request::Request;
 pub(crate) use request::{Change, Opened, Running};

@@ -26,20 +26,8 @@ fn write(dir: &Path, rules: &str, terms: &str) {
 
 /// Cause and action for a log that only the operator's rule knows.
 fn judged(judging: &Judging) -> (&'static str, Action) {
-    let evidence = Evidence {
-        attempt: AttemptId::parse("a").unwrap(),
-        key: Key::default(),
-        number: 1,
-        measured: None,
-        exit: Some(Exit::Code(1)),
-        log_tail: "the moon is full".into(),
-        failure_reason: String::new(),
-        container_reason: String::new(),
-        pod_reason: String::new(),
-        time_limit: None,
-        growth: None,
-        listed: Vec::new(),
-    };
+    let about = Evidence::about(AttemptId::parse("a").unwrap());
+    let evidence = Evidence { exit: Some(Exit::Code(1)), log_tail: "the moon is full".into(), ..about };
     let verdict = judging.judge(&evidence, &Learned::new(History::new(1)), &predict::Settings::default());
     (verdict.cause.as_str(), verdict.action)
 }

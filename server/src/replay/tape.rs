@@ -122,19 +122,7 @@ impl Tape {
 
 fn hash(key: &Key) -> u64 {
     let mut hasher = DefaultHasher::new();
-    let parts = [
-        &key.project,
-        &key.stack,
-        &key.package,
-        &key.version,
-        &key.variants,
-        &key.compiler,
-        &key.compiler_version,
-        &key.arch,
-        &key.build_system,
-        &key.git_ref,
-        &key.owner,
-    ];
+    let parts = key.texts().map(|(_, text)| text);
     parts.hash(&mut hasher);
     hasher.finish()
 }

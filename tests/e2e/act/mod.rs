@@ -6,7 +6,7 @@ mod judge;
 use std::{fs, net::TcpListener};
 
 use plimsoll_proto::v1::Action;
-use plimsoll_tests::{Agent, Answer, Programs, Server};
+use plimsoll_tests::{Agent, Answer, Programs, Site};
 
 use judge::{Judge, verdict};
 
@@ -16,19 +16,6 @@ const BROKEN: &str = "echo \"main.c:3:5: error: 'x' undeclared (first use in thi
 const MOON: &str = "echo 'fatal: the moon is full'; exit 1";
 /// A code for each verdict.
 const CODES: &str = "no=80,as-is=81,bigger=82,fewer-jobs=83,longer=84,elsewhere=85";
-
-struct Site {
-    dir: tempfile::TempDir,
-    server: Server,
-    agent: Agent,
-}
-
-fn site() -> Site {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Programs::for_tests(), &dir.path().join("data")).unwrap();
-    let agent = Agent::new(Programs::for_tests(), server.url(), &dir.path().join("spool"));
-    Site { dir, server, agent }
-}
 
 /// Runs a shell script whose output is read, with these options. Waits so long for a verdict that no slow machine is without one.
 fn run(agent: &Agent, options: &[&str], script: &str) -> Answer {
@@ -43,7 +30,7 @@ fn run_within(patience: &str, agent: &Agent, options: &[&str], script: &str) -> 
 
 #[test]
 fn a_failure_ends_with_the_code_of_its_verdict() {
-    let site = site();
+    let site = Site::start().unwrap();
     let codes = ["--exit-code-for", CODES];
     let ran = run(&site.agent, &codes, BROKEN);
     assert_eq!(ran.code, Some(80), "{ran:?}");
@@ -59,7 +46,7 @@ fn a_failure_ends_with_the_code_of_its_verdict() {
 
 #[test]
 fn a_child_that_was_killed_for_memory_ends_with_the_code_for_a_larger_place() {
-    let site = site();
+    let site = Site::start().unwrap();
     let script = "head -c 200M /dev/zero | tail >/dev/null; exit 2";
     let report = site.dir.path().join("report.json");
     let options =
@@ -79,7 +66,7 @@ fn a_child_that_was_killed_for_memory_ends_with_the_code_for_a_larger_place() {
 
 #[test]
 fn a_build_that_passes_is_never_changed() {
-    let site = site();
+    let site = Site::start().unwrap();
     let options = ["--exit-code-for", CODES, "--retry-in-place", "3"];
     let ran = run(&site.agent, &options, "echo error: nothing; exit 0");
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "error: nothing\n"), "{ran:?}");
@@ -87,7 +74,7 @@ fn a_build_that_passes_is_never_changed() {
 
 #[test]
 fn the_report_says_what_the_verdict_stands_on() {
-    let site = site();
+    let site = Site::start().unwrap();
     let ran = run(&site.agent, &["--report", "text", "--exit-code-for", "as-is=81"], MOON);
     assert_eq!(ran.code, Some(81), "{ran:?}");
     for words in [
@@ -160,7 +147,7 @@ async fn the_end_of_the_log_goes_with_the_question_and_secrets_do_not() {
 
 #[test]
 fn a_retry_of_the_job_is_known_as_one_without_being_told() {
-    let site = site();
+    let site = Site::start().unwrap();
     let job = |id: &str, pipeline: &str| {
         let variables = [("CI_JOB_ID", id), ("CI_PIPELINE_ID", pipeline), ("CI_JOB_NAME", "moon")];
         variables.iter().fold(site.agent.clone(), |agent, (name, value)| agent.with(name, value))
@@ -174,7 +161,7 @@ fn a_retry_of_the_job_is_known_as_one_without_being_told() {
 
 #[test]
 fn each_run_in_a_job_is_an_attempt_of_its_own() {
-    let site = site();
+    let site = Site::start().unwrap();
     let job = site.agent.clone().with("CI_JOB_ID", "4711").with("CI_SERVER_HOST", "gitlab.com");
     for script in ["exit 0", "exit 3"] {
         let ran = run(&job, &[], script);
@@ -188,7 +175,7 @@ fn each_run_in_a_job_is_an_attempt_of_its_own() {
 
 #[test]
 fn a_person_sees_what_a_retry_would_mean_and_gitlabs_list_is_taken() {
-    let site = site();
+    let site = Site::start().unwrap();
     run(&site.agent, &["--attempt", "7"], MOON);
     let (log, list) = (site.dir.path().join("log"), site.dir.path().join("jobs.json"));
     fs::write(&log, "fatal: the moon is full\n").unwrap();

@@ -10,13 +10,11 @@ use std::{
 };
 
 use anyhow::ensure;
-use plimsoll_proto::v1::{
-    self as pb, agent_message::Message as Sent, server_message::Message as Answer, stats_client::StatsClient,
-};
+use plimsoll_proto::v1::{self as pb, server_message::Message as Answer, stats_client::StatsClient};
 use tokio::{sync::watch, task::JoinSet};
 use tonic::{Code, Status, transport::Channel};
 
-use crate::{Sender, hello, sample};
+use crate::{Sender, batch, finish, hello, sample};
 
 /// Samples of an attempt: enough for a sealed block of its first part while it still runs.
 pub(super) const SAMPLES: u64 = 1200;
@@ -107,27 +105,12 @@ async fn deliver(url: &str, attempt: &str, acknowledged: &mut u64, total: &Atomi
     }
     let mut first = (welcome / BATCH).saturating_sub(REPEATED) * BATCH + 1;
     while first <= SAMPLES {
-        let said = stream.exchange(batch(attempt, first)).await?;
+        let said = stream.exchange(batch(attempt, first, BATCH)).await?;
         *acknowledged = said.max(*acknowledged);
         total.fetch_add(BATCH, Relaxed);
         first += BATCH;
     }
-    stream.exchange(end(attempt)).await.map(drop)
-}
-
-fn batch(attempt: &str, first_sequence: u64) -> Sent {
-    let samples = (first_sequence..first_sequence + BATCH).map(sample).collect();
-    Sent::Batch(pb::Batch { attempt: attempt.to_owned(), first_sequence, lost: 0, samples })
-}
-
-fn end(attempt: &str) -> Sent {
-    Sent::Finish(pb::Finish {
-        attempt: attempt.to_owned(),
-        last_sequence: SAMPLES,
-        wall_ms: SAMPLES * 1000,
-        exit: Some(pb::Exit { code: Some(0), signal: None }),
-        ..pb::Finish::default()
-    })
+    stream.exchange(finish(attempt, SAMPLES, Some(0))).await.map(drop)
 }
 
 /// Delivers what is missing of the attempts in a ledger, undisturbed.

@@ -12,7 +12,6 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
 use tokio::{
     sync::watch,
     task::JoinSet,
@@ -22,9 +21,9 @@ use tonic::{Status, transport::Endpoint};
 
 use super::{Dice, asking};
 use crate::{
-    Programs, QUIET, Sender, Server,
+    Programs, QUIET, Sender, Server, batch,
     figures::{Usage, bytes_below, median, metric},
-    hello, sample,
+    finish, hello,
 };
 
 /// Samples of one message.
@@ -205,10 +204,7 @@ async fn stream(
             sent = stream.exchange(hello.clone()).await?;
             let until = if dice.below(4) == 0 { sent + dice.below(10) * BATCH } else { last };
             while sent < until.min(last) && !*stop.borrow() {
-                let samples = (sent + 1..=sent + BATCH).map(sample).collect();
-                let batch =
-                    pb::Batch { attempt: attempt.clone(), first_sequence: sent + 1, lost: 0, samples };
-                sent = stream.exchange(Sent::Batch(batch)).await?;
+                sent = stream.exchange(batch(&attempt, sent + 1, BATCH)).await?;
                 done.samples.fetch_add(BATCH, Relaxed);
                 tokio::time::sleep(Duration::from_millis(dice.below(soak.pause_ms))).await;
             }
@@ -216,20 +212,10 @@ async fn stream(
                 return Ok(());
             }
             if sent >= last {
-                stream.exchange(end(&attempt, last, dice.below(5) == 0)).await?;
+                stream.exchange(finish(&attempt, last, Some(i32::from(dice.below(5) == 0)))).await?;
                 done.attempts.fetch_add(1, Relaxed);
             }
         }
     }
     Ok(())
-}
-
-fn end(attempt: &str, last_sequence: u64, failed: bool) -> Sent {
-    Sent::Finish(pb::Finish {
-        attempt: attempt.to_owned(),
-        last_sequence,
-        wall_ms: last_sequence * 1000,
-        exit: Some(pb::Exit { code: Some(i32::from(failed)), signal: None }),
-        ..pb::Finish::default()
-    })
 }

@@ -67,10 +67,9 @@ impl Failure {
     pub(super) fn evidence(self, log_only: bool) -> Evidence {
         let measured = if log_only { None } else { self.measured().map(Arc::new) };
         let told = |said: Option<&Text>| if log_only { String::new() } else { text(said).to_owned() };
+        let id = attempt(self.id());
         Evidence {
-            attempt: attempt(self.id()),
             key: self.key(),
-            number: 1,
             measured,
             exit: self.exit(),
             failure_reason: told(self.failure_reason.as_ref()),
@@ -78,8 +77,7 @@ impl Failure {
             pod_reason: told(self.pod_reason.as_ref()),
             time_limit: self.timeout_s.filter(|_| !log_only).map(seconds),
             log_tail: self.log_tail.0,
-            growth: None,
-            listed: Vec::new(),
+            ..Evidence::about(id)
         }
     }
 

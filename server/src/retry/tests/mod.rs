@@ -49,18 +49,11 @@ fn starved() -> Summary {
 
 fn evidence(measured: Option<Summary>, exit: Exit, log: &str) -> Evidence {
     Evidence {
-        attempt: AttemptId::parse("7").unwrap(),
         key: Key { package: "zlib".into(), version: "1".into(), ..Key::default() },
-        number: 1,
         measured: measured.map(Arc::new),
         exit: Some(exit),
         log_tail: log.to_owned(),
-        failure_reason: String::new(),
-        container_reason: String::new(),
-        pod_reason: String::new(),
-        time_limit: None,
-        growth: None,
-        listed: Vec::new(),
+        ..Evidence::about(AttemptId::parse("7").unwrap())
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::{fs::File, io::Write as _, path::Path, time::Instant};
 
-use plimsoll_tests::{Sender, Server, figures::Times, hello};
+use plimsoll_tests::{Sender, Server, batch, figures::Times, hello};
 
-use crate::ingest::{batch, batch_samples};
+use crate::ingest::BATCH;
 
 const ROUNDS: usize = 20;
 /// Batches, and syncs, of one round.
@@ -19,7 +19,7 @@ pub(crate) async fn against_sync(server: &Server, dir: &Path) -> anyhow::Result<
     let (mut batches, mut syncs, mut sent) = (Times::default(), Times::default(), 0);
     for _round in 0..ROUNDS {
         for _time in 0..TIMES {
-            let message = batch("bench-disk", sent + 1);
+            let message = batch("bench-disk", sent + 1, BATCH);
             let began = Instant::now();
             sent = stream.exchange(message).await?;
             batches.add(began.elapsed());
@@ -31,7 +31,7 @@ pub(crate) async fn against_sync(server: &Server, dir: &Path) -> anyhow::Result<
             syncs.add(began.elapsed());
         }
     }
-    println!("one batch of {} samples, from sending to acknowledgement: {batches}", batch_samples());
+    println!("one batch of {BATCH} samples, from sending to acknowledgement: {batches}");
     println!("  one write of 4 KiB and fdatasync on the same file system: {syncs}");
     let ratio = |percent| batches.quantile_ms(percent) / syncs.quantile_ms(percent).max(f64::EPSILON);
     println!("  ratio p50 {:.2}, p99 {:.2}", ratio(50), ratio(99));

@@ -2,12 +2,13 @@
 
 use std::{path::Path, time::Instant};
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
+use plimsoll_proto::v1::{self as pb};
 use plimsoll_tests::{
     Sender, Server,
     bare::BareServer,
+    batch,
     figures::{Usage, bytes_below, median},
-    hello, sample,
+    finish, hello, sample,
 };
 use tokio::task::JoinSet;
 
@@ -17,7 +18,8 @@ use crate::ROUNDS;
 const STREAMS: [u64; 2] = [32, 256];
 /// Batches of one round, over all streams.
 const BATCHES: u64 = 3072;
-const BATCH: u64 = 100;
+/// Samples of one message.
+pub(crate) const BATCH: u64 = 100;
 /// Samples of one round.
 const SAMPLES: u64 = BATCHES * BATCH;
 
@@ -60,25 +62,10 @@ async fn send(url: &str, attempt: &str, batches: u64) -> Result<(), tonic::Statu
     let mut stream = Sender::connect(url).await?;
     stream.exchange(hello(attempt, "bench")).await?;
     for n in 0..batches {
-        stream.exchange(batch(attempt, n * BATCH + 1)).await?;
+        stream.exchange(batch(attempt, n * BATCH + 1, BATCH)).await?;
     }
     let last_sequence = batches * BATCH;
-    let exit = Some(pb::Exit { code: Some(0), signal: None });
-    let wall_ms = last_sequence * 1000;
-    let finish =
-        pb::Finish { attempt: attempt.into(), last_sequence, wall_ms, exit, ..pb::Finish::default() };
-    stream.exchange(Sent::Finish(finish)).await.map(drop)
-}
-
-/// A message of [`BATCH`] samples.
-pub(crate) fn batch(attempt: &str, first_sequence: u64) -> Sent {
-    let samples = (first_sequence..first_sequence + BATCH).map(sample).collect();
-    Sent::Batch(pb::Batch { attempt: attempt.into(), first_sequence, lost: 0, samples })
-}
-
-/// Samples of one message.
-pub(crate) const fn batch_samples() -> u64 {
-    BATCH
+    stream.exchange(finish(attempt, last_sequence, Some(0))).await.map(drop)
 }
 
 fn wire_bytes() -> usize {

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use plimsoll_tests::{Sender, Server, bare::BareServer, figures::Times, hello};
+use plimsoll_tests::{Sender, Server, bare::BareServer, batch, figures::Times, hello};
 use tokio::{
     sync::Semaphore,
     task::JoinSet,
@@ -22,7 +22,7 @@ use tonic::{
 
 use crate::{
     asking::{Call, once},
-    ingest::{batch, batch_samples},
+    ingest::BATCH,
 };
 
 /// Calls a second.
@@ -44,7 +44,7 @@ pub(crate) async fn at_a_fixed_rate(server: &Server, bare: &BareServer) -> anyho
     println!("  Predict: {}", send(&ours).await?);
     let url = server.url();
     let limit = load(&url, None, PROBE).await?;
-    let half = limit / 2.0 / batch_samples() as f64;
+    let half = limit / 2.0 / BATCH as f64;
     let loaded = async {
         sleep(Duration::from_secs(1)).await;
         send(&ours).await
@@ -131,8 +131,8 @@ async fn stream(
         if let Some(tick) = &mut tick {
             tick.tick().await;
         }
-        sent = stream.exchange(batch(&attempt, sent + 1)).await?;
-        taken.fetch_add(batch_samples(), Relaxed);
+        sent = stream.exchange(batch(&attempt, sent + 1, BATCH)).await?;
+        taken.fetch_add(BATCH, Relaxed);
     }
     Ok(())
 }

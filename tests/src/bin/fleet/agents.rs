@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
-use plimsoll_tests::{Sender, figures::Times, hello, sample};
+use plimsoll_tests::{Sender, batch, figures::Times, finish, hello};
 use tokio::{
     task::JoinSet,
     time::{Instant, interval_at},
@@ -131,18 +130,14 @@ async fn attempts(
             }
             // as an agent does: what gathered while it waited goes in one message
             let due = (now - began).as_secs().clamp(sent + 1, (sent + BATCH).min(SAMPLES));
-            let samples = (sent + 1..=due).map(sample).collect();
+            let message = batch(&attempt, sent + 1, due - sent);
             let asked = Instant::now();
-            let batch = pb::Batch { attempt: attempt.clone(), first_sequence: sent + 1, lost: 0, samples };
-            stream.exchange(Sent::Batch(batch)).await?;
+            stream.exchange(message).await?;
             seen.times.add(asked.elapsed());
             seen.acknowledged += due - sent;
             sent = due;
         }
-        let exit = Some(pb::Exit { code: Some(0), signal: None });
-        let wall_ms = SAMPLES * 1000;
-        let finish = pb::Finish { attempt, last_sequence: SAMPLES, wall_ms, exit, ..pb::Finish::default() };
-        stream.exchange(Sent::Finish(finish)).await?;
+        stream.exchange(finish(&attempt, SAMPLES, Some(0))).await?;
     }
     Ok(())
 }
