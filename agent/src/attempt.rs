@@ -97,6 +97,7 @@ pub(crate) fn hello(settings: &Settings, session: String, meter: &Meter, started
         source: meter.source().into(),
         resources: Some(resources),
         started_unix_ms,
+        pool: String::new(),
     }
 }
 

@@ -22,8 +22,8 @@ use anyhow::{Context as _, Result, bail};
 use mix::mix;
 use plimsoll_server::{
     domain::{
-        Attempt, AttemptId, Exit, Key, Millis, Progress, Resources, Sample, SessionId, Source, Summary,
-        Totals,
+        Attempt, AttemptId, Exit, Key, Millis, Opening, Progress, Resources, Sample, SessionId, Source,
+        Summary, Totals,
     },
     store::{self, Batch, Entry, Filling, Identity, Kind, Limit, Offline, Store, StoreSettings, Versioned},
 };
@@ -74,6 +74,7 @@ impl Running {
             source: Source::CgroupV2,
             resources: Resources::default(),
             started_unix_ms: 1_700_000_000_000 + number,
+            opening: Opening::default(),
         };
         Ok(Self { attempt, samples: samples.clone(), sent: 0, loose: 0 })
     }

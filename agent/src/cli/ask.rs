@@ -258,7 +258,7 @@ impl StatsArgs {
             Some(Group::Cause) => GroupBy::Cause,
         };
         let filter = Some(self.filter.filter(now()));
-        let question = GetStatsRequest { filter, group_by: group_by.into(), step_ms: 0 };
+        let question = GetStatsRequest { filter, group_by: group_by.into(), ..GetStatsRequest::default() };
         ask::stats(&self.server.connect().await?, question, self.output).await
     }
 }
@@ -266,7 +266,8 @@ impl StatsArgs {
 impl AttemptsArgs {
     pub(super) async fn ask(self) -> Result<Answer, Failure> {
         let filter = Some(self.filter.filter(now()));
-        let question = ListAttemptsRequest { filter, page_size: self.limit, page_token: String::new() };
+        let question =
+            ListAttemptsRequest { filter, page_size: self.limit, ..ListAttemptsRequest::default() };
         ask::attempts(&self.server.connect().await?, question, self.output).await
     }
 }

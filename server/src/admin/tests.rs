@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Attempt, AttemptId, Exit, Key, Millis, Progress, Resources, Sample, SessionId, Source, Summary,
-        Totals,
+        Attempt, AttemptId, Exit, Key, Millis, Opening, Progress, Resources, Sample, SessionId, Source,
+        Summary, Totals,
     },
     store::{
         Batch, Entry, FORMAT_VERSION, Identity, Offline, Store, StoreSettings, Versioned, append_fragment,
@@ -92,6 +92,7 @@ fn attempt(name: &str) -> Attempt {
         source: Source::CgroupV2,
         resources: Resources::default(),
         started_unix_ms: 1_700_000_000_000,
+        opening: Opening::default(),
     }
 }
 

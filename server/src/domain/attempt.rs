@@ -4,7 +4,7 @@ use std::{borrow::Borrow, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Cores, Key};
+use super::{Bytes, Cores, Key, Millis};
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $limit:expr) => {
@@ -86,6 +86,44 @@ pub struct Attempt {
     pub resources: Resources,
     /// Start by the agent's clock, milliseconds since 1970.
     pub started_unix_ms: u64,
+    /// What the server noted of it.
+    #[serde(default, skip_serializing_if = "Opening::is_empty")]
+    pub opening: Opening,
+}
+
+/// What the server noted of an attempt when it opened: where it runs, whether it may teach, and what was predicted for it then.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Opening {
+    /// Name of the pool; empty if not known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub pool: String,
+    /// It is measured and judged, and never lowers what others are told.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub untrusted: bool,
+    /// The prediction for its key before it taught anything; `None` in records that do not have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Predicted>,
+}
+
+impl Opening {
+    /// Nothing was noted: it takes no room.
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The numbers of a prediction against which an ended attempt is held.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Predicted {
+    /// Memory to request.
+    pub memory_request: Bytes,
+    /// Memory limit.
+    pub memory_limit: Bytes,
+    /// CPU to request.
+    pub cpu_request: Cores,
+    /// Wall time that 95 % of the attempts stay below.
+    pub wall_p95: Millis,
 }
 
 /// Where an agent reads its numbers.

@@ -20,7 +20,7 @@ mod told;
 mod units;
 mod verdict;
 
-pub use attempt::{Attempt, AttemptId, Resources, SessionId, Source};
+pub use attempt::{Attempt, AttemptId, Opening, Predicted, Resources, SessionId, Source};
 pub use brief::{Brief, Fact};
 pub use fault::Fault;
 pub use history::History;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Attempt, AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Key, Micros, Millis, OomOrigin, Outcome, Phase,
-    Progress, Resources, SessionId, Source,
+    Attempt, AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Key, Micros, Millis, OomOrigin, Opening,
+    Outcome, Phase, Progress, Resources, SessionId, Source,
 };
 
 /// What is kept of an ended attempt for ever.
@@ -28,6 +28,9 @@ pub struct Summary {
     /// Who delivered it; `None` in records that do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// What the server noted when it opened.
+    #[serde(default, skip_serializing_if = "Opening::is_empty")]
+    pub opening: Opening,
     /// Time from start to end.
     pub wall: Millis,
     /// CPU time used.
@@ -144,6 +147,7 @@ impl Summary {
             resources: Resources::default(),
             started_unix_ms: 0,
             origin: None,
+            opening: Opening::default(),
             wall: Millis(0),
             cpu: CpuMicros(0),
             cpu_peak: Cores(0.0),
@@ -193,6 +197,7 @@ impl Summary {
             resources: attempt.resources,
             started_unix_ms: attempt.started_unix_ms,
             origin: Some(Origin::of(attempt)),
+            opening: attempt.opening.clone(),
             wall,
             cpu: last.cpu.max(totals.cpu),
             cpu_peak: progress.cpu_peak,
@@ -297,6 +302,7 @@ mod tests {
             source: Source::CgroupV1,
             resources: Resources::default(),
             started_unix_ms: 1000,
+            opening: Opening::default(),
         }
     }
 

@@ -5,7 +5,8 @@ use plimsoll_proto::v1 as pb;
 use crate::{
     domain::{
         Action, Basis, Cause, CurveKnown, EvidenceLine, Exit, JobsCurve, JobsPoint, Key, OomOrigin, Outcome,
-        Outlook, Phase, Prediction, Quantity, Resources, Rung, Sample, Source, Summary, UsedAttempt, Verdict,
+        Outlook, Phase, Predicted, Prediction, Quantity, Resources, Rung, Sample, Source, Summary,
+        UsedAttempt, Verdict,
     },
     retry::Flaky,
     stats::{ChangeKind, Regression},
@@ -125,6 +126,18 @@ pub(super) fn summary(summary: &Summary) -> pb::Summary {
         starved_ms: summary.starved.map(|t| t.0),
         phases: summary.phases.iter().map(phase).collect(),
         peak_phase: summary.peak_phase().map(|phase| phase.name.clone()).unwrap_or_default(),
+        pool: summary.opening.pool.clone(),
+        untrusted: summary.opening.untrusted,
+        predicted: summary.opening.predicted.as_ref().map(predicted),
+    }
+}
+
+fn predicted(predicted: &Predicted) -> pb::Predicted {
+    pb::Predicted {
+        memory_request_bytes: predicted.memory_request.0,
+        memory_limit_bytes: predicted.memory_limit.0,
+        cpu_request_cores: predicted.cpu_request.0,
+        wall_p95_ms: predicted.wall_p95.0,
     }
 }
 

@@ -92,6 +92,7 @@ impl Stats for StatsService {
             steps: report.steps.into_iter().map(step).collect(),
             regressions: regressions.into_iter().map(reply::regression).collect(),
             flaky: flaky.into_iter().map(reply::flaky).collect(),
+            ..pb::GetStatsResponse::default()
         }))
     }
 
@@ -193,6 +194,9 @@ fn group_by(wire: i32) -> Result<GroupBy, Fault> {
         pb::GroupBy::Stack => GroupBy::Stack,
         pb::GroupBy::Project => GroupBy::Project,
         pb::GroupBy::Cause => GroupBy::Cause,
+        other => {
+            return Err(Fault::new("group_by", format!("is {}, which is not counted", other.as_str_name())));
+        }
     })
 }
 
@@ -310,6 +314,7 @@ fn totals(totals: &StatsTotals) -> pb::StatsTotals {
         memory_wasted_gib_hours: totals.memory_wasted_gib_hours,
         need_peak_max_bytes: totals.need_peak_max.0,
         samples: totals.samples,
+        ..pb::StatsTotals::default()
     }
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Ingest, Parts, Retain, Worker};
 use crate::{
     clock::Clock,
-    domain::{Attempt, AttemptId, History, Key, Resources, SessionId, Source},
+    domain::{Attempt, AttemptId, History, Key, Opening, Resources, SessionId, Source},
     judging::{Judging, Sources},
     learned::Learned,
     metrics::Metrics,
@@ -44,5 +44,6 @@ pub(super) fn attempt(id: &str) -> Attempt {
         source: Source::CgroupV2,
         resources: Resources::default(),
         started_unix_ms: 1_700_000_000_000,
+        opening: Opening::default(),
     }
 }

@@ -180,7 +180,7 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Key, Resources, SessionId, Source};
+    use crate::domain::{Key, Opening, Resources, SessionId, Source};
 
     fn attempt(session: &str) -> Attempt {
         Attempt {
@@ -192,6 +192,7 @@ mod tests {
             source: Source::CgroupV2,
             resources: Resources::default(),
             started_unix_ms: 0,
+            opening: Opening::default(),
         }
     }
 

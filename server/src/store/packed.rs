@@ -12,8 +12,8 @@ use super::{
     codec::{self, FIELDS, JSON, Record},
 };
 use crate::domain::{
-    AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Hints, Key, Micros, Millis, OomOrigin, Origin, Outcome,
-    Phase, Resources, SessionId, Source, Summary,
+    AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Hints, Key, Micros, Millis, OomOrigin, Opening, Origin,
+    Outcome, Phase, Predicted, Resources, SessionId, Source, Summary,
 };
 
 /// The number of a word is its place, from 1 on: new ones go to the end.
@@ -111,6 +111,12 @@ struct Packed {
     starved_at_end: Option<u64>,
     #[prost(message, repeated, tag = "35")]
     phases: Vec<PackedPhase>,
+    #[prost(string, tag = "36")]
+    pool: String,
+    #[prost(bool, tag = "37")]
+    untrusted: bool,
+    #[prost(message, optional, tag = "38")]
+    predicted: Option<PackedPrediction>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -143,6 +149,18 @@ struct PackedKey {
     build_jobs: Option<u32>,
     #[prost(uint64, optional, tag = "14")]
     input_bytes: Option<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct PackedPrediction {
+    #[prost(uint64, tag = "1")]
+    memory_request: u64,
+    #[prost(uint64, tag = "2")]
+    memory_limit: u64,
+    #[prost(double, tag = "3")]
+    cpu_request: f64,
+    #[prost(uint64, tag = "4")]
+    wall_p95: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -181,7 +199,7 @@ impl Record for Summary {
 
 impl Packed {
     fn of(summary: &Summary) -> Self {
-        let Summary { resources, origin, .. } = summary;
+        let Summary { resources, origin, opening, .. } = summary;
         Self {
             attempt: summary.attempt.to_string(),
             key: Some(PackedKey::of(&summary.key)),
@@ -222,6 +240,9 @@ impl Packed {
             starved: summary.starved.map(|time| time.0),
             starved_at_end: summary.starved_at_end.map(|time| time.0),
             phases: summary.phases.iter().map(PackedPhase::of).collect(),
+            pool: opening.pool.clone(),
+            untrusted: opening.untrusted,
+            predicted: opening.predicted.as_ref().map(PackedPrediction::of),
         }
     }
 
@@ -265,6 +286,11 @@ impl Packed {
             starved: self.starved.map(Millis),
             starved_at_end: self.starved_at_end.map(Millis),
             phases: self.phases.into_iter().map(PackedPhase::phase).collect(),
+            opening: Opening {
+                pool: self.pool,
+                untrusted: self.untrusted,
+                predicted: self.predicted.map(PackedPrediction::prediction),
+            },
         })
     }
 }
@@ -304,6 +330,26 @@ impl PackedKey {
             owner: self.owner,
             labels: self.labels,
             hints: Hints { build_jobs: self.build_jobs, input_bytes: self.input_bytes },
+        }
+    }
+}
+
+impl PackedPrediction {
+    fn of(predicted: &Predicted) -> Self {
+        Self {
+            memory_request: predicted.memory_request.0,
+            memory_limit: predicted.memory_limit.0,
+            cpu_request: predicted.cpu_request.0,
+            wall_p95: predicted.wall_p95.0,
+        }
+    }
+
+    fn prediction(self) -> Predicted {
+        Predicted {
+            memory_request: Bytes(self.memory_request),
+            memory_limit: Bytes(self.memory_limit),
+            cpu_request: Cores(self.cpu_request),
+            wall_p95: Millis(self.wall_p95),
         }
     }
 }

@@ -94,7 +94,7 @@ struct TotalsJson {
 
 impl From<&GetStatsResponse> for StatsJson {
     fn from(stats: &GetStatsResponse) -> Self {
-        let totals = |totals: &Option<StatsTotals>| TotalsJson::from(totals.unwrap_or_default());
+        let totals = |totals: &Option<StatsTotals>| TotalsJson::from(totals.clone().unwrap_or_default());
         let groups = stats.groups.iter();
         let steps = stats.steps.iter();
         Self {

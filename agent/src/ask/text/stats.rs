@@ -15,7 +15,7 @@ const MOVED: usize = 10;
 
 /// The totals, and a row for each group.
 pub(in crate::ask) fn render_stats(stats: &GetStatsResponse) -> String {
-    totals(&stats.totals.unwrap_or_default()) + &groups(stats) + &regressions(stats)
+    totals(&stats.totals.clone().unwrap_or_default()) + &groups(stats) + &regressions(stats)
 }
 
 fn groups(stats: &GetStatsResponse) -> String {
@@ -26,7 +26,7 @@ fn groups(stats: &GetStatsResponse) -> String {
     let _written =
         writeln!(text, "\n{:>12}  {:>8}  {:>6}  {:>10}  name", "wasted GiB h", "attempts", "failed", "peak");
     for group in stats.groups.iter().take(SHOWN) {
-        let sums = group.totals.unwrap_or_default();
+        let sums = group.totals.clone().unwrap_or_default();
         let (wasted, peak) = (sums.memory_wasted_gib_hours, numbers::bytes(sums.need_peak_max_bytes));
         let (attempts, failed) = (sums.attempts, sums.failed);
         let _written =
@@ -111,7 +111,7 @@ mod tests {
             memory_wasted_gib_hours: 3.0,
             ..StatsTotals::default()
         };
-        let group = Group { name: "zlib".to_owned(), totals: Some(sums) };
+        let group = Group { name: "zlib".to_owned(), totals: Some(sums.clone()) };
         let text = render_stats(&GetStatsResponse {
             totals: Some(sums),
             groups: vec![group; 31],

@@ -2,11 +2,11 @@
 
 use plimsoll_proto::{limits, v1 as pb};
 
-use super::{Checked, at_most, attempt_id, cores, exit, key, known, memory};
+use super::{Checked, at_most, attempt_id, cores, exit, key, known, memory, text};
 use crate::{
     domain::{
-        Attempt, CpuMicros, Fault, Micros, Millis, OomOrigin, Phase, Resources, Sample, SessionId, Source,
-        Totals,
+        Attempt, CpuMicros, Fault, Micros, Millis, OomOrigin, Opening, Phase, Resources, Sample, SessionId,
+        Source, Totals,
     },
     ingest::{Append, Finish},
 };
@@ -51,6 +51,10 @@ pub(in crate::grpc) fn hello(wire: pb::Hello) -> Checked<Attempt> {
         resources: resources(wire.resources)?,
         key: key(wire.key).map_err(|fault| fault.within("hello"))?,
         started_unix_ms,
+        opening: Opening {
+            pool: text("hello.pool", wire.pool, limits::KEY_FIELD_BYTES)?,
+            ..Opening::default()
+        },
     })
 }
 

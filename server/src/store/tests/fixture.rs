@@ -6,8 +6,8 @@ use tempfile::TempDir;
 
 use crate::{
     domain::{
-        Action, Attempt, AttemptId, Bytes, Cause, CpuMicros, Exit, Key, Micros, Millis, Progress, Resources,
-        Sample, SessionId, Source, Summary, Totals, Verdict,
+        Action, Attempt, AttemptId, Bytes, Cause, CpuMicros, Exit, Key, Micros, Millis, Opening, Progress,
+        Resources, Sample, SessionId, Source, Summary, Totals, Verdict,
     },
     store::{Batch, Store, StoreSettings},
 };
@@ -53,6 +53,7 @@ pub(super) fn attempt(name: &str) -> Attempt {
         source: Source::CgroupV2,
         resources: Resources { memory_limit: Some(Bytes(1 << 30)), ..Resources::default() },
         started_unix_ms: 1_700_000_000_000,
+        opening: Opening::default(),
     }
 }
 
