@@ -19,6 +19,7 @@
 //! | `replay` | the predictor and the rules of others over recorded history |
 //! | [`admission`] | pods of CI jobs, and what becomes of them |
 //! | [`gantry`] | what stock Spack clients say and hear |
+//! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
 //! | [`domain`] | the words as types |
@@ -42,6 +43,7 @@ mod metrics;
 pub mod predict;
 mod replay;
 pub mod retry;
+pub mod shadow;
 mod stats;
 pub mod store;
 

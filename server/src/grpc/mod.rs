@@ -30,7 +30,7 @@ use tonic_health::{
     server::{HealthReporter, HealthService},
 };
 
-use crate::{ingest::Ingest, learned::Learned, metrics::Metrics, predict};
+use crate::{ingest::Ingest, learned::Learned, metrics::Metrics, predict, shadow};
 
 /// A connection that does not answer a ping for this long is gone.
 const KEEPALIVE: Duration = Duration::from_secs(20);
@@ -51,6 +51,7 @@ pub(crate) struct Parts {
     pub(crate) ingest: Ingest,
     pub(crate) learned: Learned,
     pub(crate) predict: Arc<predict::Settings>,
+    pub(crate) shadow: Arc<shadow::Settings>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) calls: Calls,
     /// Connections that may be there at once.
@@ -79,11 +80,12 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let Parts { ingest, learned, predict, metrics, calls, connections, tasks, stopping } = parts;
+    let Parts { ingest, learned, predict, shadow, metrics, calls, connections, tasks, stopping } = parts;
     let (connections, taking) = incoming::incoming(listener, connections, Arc::clone(&metrics));
     let predictor = PredictorService {
         learned: learned.clone(),
         settings: predict,
+        shadow,
         ingest: ingest.clone(),
         metrics: Arc::clone(&metrics),
         stopping: stopping.clone(),

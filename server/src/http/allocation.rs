@@ -37,6 +37,11 @@ pub(super) async fn allocation(State(parts): State<Parts>, request: Request) -> 
             return refuse(request.uri().path(), StatusCode::BAD_REQUEST, &fault);
         }
     };
+    if parts.shadow.withholds(&key) {
+        count("shadow");
+        parts.metrics.withheld.get_or_create(&Kind::of("allocation")).inc();
+        return json(StatusCode::OK, gantry::NOTHING.to_owned());
+    }
     let predicting = predicted(&parts, Arc::clone(&key));
     let prediction = timeout(parts.gantry.answer_within, predicting).await.ok().flatten();
     count(if prediction.is_some() { "answered" } else { "late" });

@@ -6,7 +6,6 @@ use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 use super::{Ingest, Parts, Refusal};
 use crate::{
     domain::{Bytes, Cause, Evidence, Fault, Growth, Key, ListedRun, Millis, Summary, Verdict},
-    metrics::Kind,
     retry::Flaky,
     store,
 };
@@ -91,7 +90,7 @@ impl Ingest {
         let (evidence, verdict) = self.weigh(asked).await?;
         let verdict = self.record(fingerprint, verdict).await?;
         self.parts.judging.learn(&evidence.key, &verdict);
-        self.parts.metrics.verdicts.get_or_create(&Kind::of(verdict.cause.as_str())).inc();
+        self.parts.metrics.judged(verdict.cause, verdict.action);
         Ok(verdict)
     }
 
@@ -163,6 +162,7 @@ mod tests {
     use crate::{
         domain::{AttemptId, Exit, Hints},
         ingest::fixture,
+        metrics::Kind,
         store::Store,
     };
 

@@ -118,6 +118,7 @@ impl Worker {
         let mut newest = Newest::of(self.parts.learned.capacity());
         let take = |summary: Summary| {
             judged.meet(&summary);
+            self.parts.metrics.remember(&summary);
             newest.take(summary);
         };
         let loaded = store::load_summaries(&self.parts.store, take).await?;
