@@ -229,15 +229,15 @@ async fn in_shadow_mode_pods_get_the_agent_that_measures_and_no_size_but_for_a_s
         }
         let (after, _) = webhook.admit(&pod()).await;
         assert_eq!(sizes(&after) != sizes(&pod()), sized, "{apply}: {after}");
-        assert_eq!(after["spec"]["initContainers"].to_string().contains("agent:1"), true, "{after}");
+        assert!(after["spec"]["initContainers"].to_string().contains("agent:1"), "{after}");
         let (_, metrics) = webhook.server.get("/metrics").unwrap();
         let seen = metrics.contains("plimsoll_shadow_withheld_total{kind=\"pod\"} 1\n");
         assert_eq!(seen, !sized, "what would be done is counted");
         // a person's own word counts
         let mut own = pod();
-        own["metadata"]["annotations"]["plimsoll/memory-limit"] = json!("7Gi");
+        own["metadata"]["annotations"]["plimsoll/memory-limit"] = json!("96Gi");
         let (after, _) = webhook.admit(&own).await;
-        assert!(sizes(&after)["limits"]["memory"] == json!("7Gi"), "{after}");
+        assert!(sizes(&after)["limits"]["memory"] == json!("96Gi"), "{after}");
     }
 }
 
