@@ -35,6 +35,7 @@ pub mod gantry;
 mod grpc;
 mod http;
 mod import;
+mod incoming;
 mod ingest;
 mod judging;
 mod learned;

@@ -113,6 +113,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         file.as_ref()
     )),
     setting!("admit_key_file", admission.key, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
+    setting!("admit_client_ca_file", admission.client_ca, file, |file: &Option<PathBuf>| show_file(
+        file.as_ref()
+    )),
     setting!("admit_mode", admission.mode, |t| parse::word(t, &Mode::ALL, Mode::as_str), |mode: &Mode| {
         mode.as_str().to_owned()
     }),
