@@ -121,6 +121,9 @@ pub struct Args {
     /// PEM file of its private key; read again when it changes.
     #[arg(long, value_name = "FILE")]
     admit_key_file: Option<String>,
+    /// PEM file of the CA that signs the API server's certificate; without it every client is heard.
+    #[arg(long, value_name = "FILE")]
+    admit_client_ca_file: Option<String>,
     /// What becomes of a job's pod: dry-run (logged and counted only) or on [default: dry-run].
     #[arg(long, value_name = "MODE")]
     admit_mode: Option<String>,
@@ -268,6 +271,7 @@ impl Args {
             ("admit_listen", &self.admit_listen),
             ("admit_cert_file", &self.admit_cert_file),
             ("admit_key_file", &self.admit_key_file),
+            ("admit_client_ca_file", &self.admit_client_ca_file),
             ("admit_mode", &self.admit_mode),
             ("admit_namespaces", &self.admit_namespaces),
             ("admit_sizes", &self.admit_sizes),
