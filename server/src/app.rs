@@ -5,7 +5,7 @@ mod drain;
 #[cfg(test)]
 mod tests;
 
-use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
+use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use drain::{Drain, Long, done};
@@ -29,6 +29,9 @@ use crate::{
 
 /// How often the state of the store goes into health and metrics.
 const WATCH_STORE: Duration = Duration::from_secs(1);
+
+/// How often the room on the disk goes into metrics.
+const WATCH_DISK: Duration = Duration::from_secs(10);
 
 /// How long connections without a call may take to end when the server stops: time to send what they hold.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -158,14 +161,16 @@ impl Running {
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
         let health = HealthReporter::new();
         let connections = files::connections();
-        let bounds = http::Bounds::of(connections.http);
-        let predict = Arc::new(config.predict);
+        let http_bounds = http::Bounds::of(connections.http);
+        let bounds = config.clone();
+        let (predict, shadow) = (Arc::new(config.predict), Arc::new(config.shadow));
         let http_parts = http::Parts {
             metrics: Arc::clone(&metrics),
             store: store.clone(),
             ingest: ingest.clone(),
             learned: learned.clone(),
             predict: Arc::clone(&predict),
+            shadow: Arc::clone(&shadow),
             gantry: Arc::new(config.gantry),
             admission: Arc::new(config.admission),
             token,
@@ -176,6 +181,7 @@ impl Running {
             ingest,
             learned,
             predict,
+            shadow,
             metrics: Arc::clone(&metrics),
             calls: calls.clone(),
             connections: connections.grpc,
@@ -187,13 +193,15 @@ impl Running {
             work.await;
             Ok(())
         });
+        tell_bounds(&metrics, &bounds);
         let health_service = HealthService::from_health_reporter(health.clone());
+        let disk = watch_disk(bounds.data_dir, Arc::clone(&metrics), telling.clone());
         let watch = watch_store(store.clone(), metrics, health.clone(), telling.clone());
         let rules = judging.watch(telling.clone());
-        let watch = async { tokio::try_join!(watch, rules).map(|_both| ()) };
+        let watch = async { tokio::try_join!(watch, rules, disk).map(|_all| ()) };
         Self {
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
-            http: Long::new("HTTP listener", tasks.spawn(serve_http(http, admission, http_parts, bounds))),
+            http: Long::new("HTTP listener", tasks.spawn(serve_http(http, admission, http_parts, http_bounds))),
             watch: Long::new("watch over the store", tasks.spawn(watch)),
             worker: Long::new("ingest", worker),
             store,
@@ -279,6 +287,36 @@ async fn flush(grpc: &mut Long, http: &mut Long) -> anyhow::Result<()> {
             Ok(())
         }
     }
+}
+
+/// Says which bounds are in force, beside the numbers that they bound.
+fn tell_bounds(metrics: &Metrics, config: &Config) {
+    let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+    metrics.open_attempts_max.set(number(config.open_attempts));
+    metrics.history_attempts_max.set(number(config.history_attempts));
+    metrics.shadow.set(i64::from(config.shadow.on));
+    metrics.queue_max.set(number(ingest::QUEUE));
+    metrics.series_max_bytes.set(config.retain.max_bytes.map_or(0, |most| most.0));
+}
+
+/// Carries the room on the disk of the store into the metrics until `end`.
+async fn watch_disk(data_dir: PathBuf, metrics: Arc<Metrics>, end: CancellationToken) -> anyhow::Result<()> {
+    let mut tick = tokio::time::interval(WATCH_DISK);
+    while end.run_until_cancelled(tick.tick()).await.is_some() {
+        let dir = data_dir.clone();
+        // a disk on a network that hangs must not hold up the server
+        let looking = tokio::task::spawn_blocking(move || files::disk(&dir));
+        match end.run_until_cancelled(looking).await {
+            Some(Ok(Ok(disk))) => {
+                metrics.disk_free_bytes.set(disk.free);
+                metrics.disk_bytes.set(disk.size);
+            }
+            Some(Ok(Err(error))) => tracing::debug!(%error, "the room on the disk is not known"),
+            Some(Err(error)) => tracing::error!(%error, "looking at the disk ended badly"),
+            None => {}
+        }
+    }
+    Ok(())
 }
 
 /// Carries the state of the store into health and metrics until `end`.

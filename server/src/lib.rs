@@ -20,6 +20,7 @@
 //! | [`admission`] | pods of CI jobs, and what becomes of them |
 //! | [`gantry`] | what stock Spack clients say and hear |
 //! | `identity` | who calls, and what it may do |
+//! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
 //! | [`domain`] | the words as types |
@@ -45,6 +46,7 @@ mod metrics;
 pub mod predict;
 mod replay;
 pub mod retry;
+pub mod shadow;
 mod stats;
 pub mod store;
 

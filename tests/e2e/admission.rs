@@ -227,6 +227,29 @@ async fn without_a_word_from_the_operator_pods_stay_as_they_are() {
 }
 
 #[tokio::test]
+async fn in_shadow_mode_pods_get_the_agent_that_measures_and_no_size_but_for_a_stack_that_is_in_force() {
+    let on = ["--admit-mode", "on", "--admit-agent-image", "agent:1", "--shadow", "on"];
+    let sizes = |pod: &Value| pod["spec"]["containers"][0]["resources"].clone();
+    for (apply, sized) in [("*=0", false), ("e4s=100%", true)] {
+        let webhook = start(&[&on[..], &["--shadow-apply", apply]].concat());
+        for number in 0..8 {
+            webhook.attempt(&format!("before-{number}"), "1", 900, false).await;
+        }
+        let (after, _) = webhook.admit(&pod()).await;
+        assert_eq!(sizes(&after) != sizes(&pod()), sized, "{apply}: {after}");
+        assert_eq!(after["spec"]["initContainers"].to_string().contains("agent:1"), true, "{after}");
+        let (_, metrics) = webhook.server.get("/metrics").unwrap();
+        let seen = metrics.contains("plimsoll_shadow_withheld_total{kind=\"pod\"} 1\n");
+        assert_eq!(seen, !sized, "what would be done is counted");
+        // a person's own word counts
+        let mut own = pod();
+        own["metadata"]["annotations"]["plimsoll/memory-limit"] = json!("7Gi");
+        let (after, _) = webhook.admit(&own).await;
+        assert!(sizes(&after)["limits"]["memory"] == json!("7Gi"), "{after}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_a_jobs_pod_is_admitted_as_it_is() {
     let webhook = start(&["--admit-mode", "on", "--admit-namespaces", "ci-builds"]);
     let change = |change: fn(&mut Value)| {

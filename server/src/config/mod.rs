@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{admission, gantry, ingest::Retain, predict, retry};
+use crate::{admission, gantry, ingest::Retain, predict, retry, shadow};
 pub(crate) use parse::share as parse_share;
 pub use source::Args;
 
@@ -45,6 +45,8 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// How sizes are chosen.
     pub predict: predict::Settings,
+    /// For which builds predictions are not put into force.
+    pub shadow: shadow::Settings,
     /// What a failure is worth.
     pub retry: retry::Policy,
     /// File that the terms of retries came from; it is read again while the server runs.
@@ -86,6 +88,7 @@ impl Default for Config {
             // below the 30 s that Kubernetes gives a pod
             drain_timeout: Duration::from_secs(20),
             predict: predict::Settings::default(),
+            shadow: shadow::Settings::default(),
             retry: retry::Policy::default(),
             retry_policy: None,
             rules_dir: None,
@@ -173,6 +176,8 @@ impl Config {
             "admit_listen",
             "needs admit_cert_file and admit_key_file: the API server speaks only TLS",
         );
+        let wrong = !self.shadow.on && !self.shadow.apply.is_empty();
+        check(wrong, "shadow_apply", "needs shadow = on: without it predictions are in force for all builds");
         let predict = &self.predict;
         let wrong = predict.memory_request > predict.memory_limit;
         check(wrong, "default_memory_request", "is above default_memory_limit");

@@ -80,6 +80,12 @@ pub struct Args {
     /// Attempts of one job, the first included, that verdicts allow [default: 3].
     #[arg(long, value_name = "N")]
     max_attempts: Option<String>,
+    /// on: predict and show it, but put it into force only for the builds of --shadow-apply [default: off].
+    #[arg(long, value_name = "SWITCH")]
+    shadow: Option<String>,
+    /// Shares of the builds, by stack, for which predictions are in force in shadow mode, for example `e4s=10%,*=1%` [default: none].
+    #[arg(long, value_name = "LIST")]
+    shadow_apply: Option<String>,
     /// Directory with more rules for lines of logs (*.toml, or Spack's taxonomy as *.yaml); changes are taken over, at once
     /// with SIGHUP.
     #[arg(long, value_name = "DIR")]
@@ -236,7 +242,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 }
 
 impl Args {
-    fn values(&self) -> [(&'static str, &Option<String>); 44] {
+    fn values(&self) -> [(&'static str, &Option<String>); 46] {
         [
             ("data_dir", &self.data_dir),
             ("grpc_listen", &self.grpc_listen),
@@ -258,6 +264,8 @@ impl Args {
             ("failure_price", &self.failure_price),
             ("max_failures", &self.max_failures),
             ("max_attempts", &self.max_attempts),
+            ("shadow", &self.shadow),
+            ("shadow_apply", &self.shadow_apply),
             ("rules_dir", &self.rules_dir),
             ("retry_policy", &self.retry_policy),
             ("allocation_project", &self.allocation_project),

@@ -73,6 +73,11 @@ pub(super) const SETTINGS: &[Setting] = &[
         |price: &Option<f64>| price.map(|price| price.to_string()).unwrap_or_default()
     ),
     setting!("max_failures", predict.failure_ceiling, parse::share, ToString::to_string),
+    setting!("shadow", shadow.on, parse::on_off, |on: &bool| if *on { "on" } else { "off" }.to_owned()),
+    setting!("shadow_apply", shadow.apply, parse::shares, |apply: &Vec<(String, f64)>| {
+        let written = apply.iter().map(|(stack, share)| format!("{stack}={share}"));
+        written.collect::<Vec<_>>().join(",")
+    }),
     setting!("rules_dir", rules_dir, |t| directory(t).map(Some), |dir: &Option<PathBuf>| {
         dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default()
     }),

@@ -35,7 +35,7 @@ use crate::{
     ingest::Ingest,
     learned::Learned,
     metrics::Metrics,
-    predict,
+    predict, shadow,
 };
 
 /// A connection that does not answer a ping for this long is gone.
@@ -57,6 +57,7 @@ pub(crate) struct Parts {
     pub(crate) ingest: Ingest,
     pub(crate) learned: Learned,
     pub(crate) predict: Arc<predict::Settings>,
+    pub(crate) shadow: Arc<shadow::Settings>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) calls: Calls,
     /// Connections that may be there at once.
@@ -85,12 +86,13 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let Parts { ingest, learned, predict, metrics, calls, connections, tasks, stopping } = parts;
+    let Parts { ingest, learned, predict, shadow, metrics, calls, connections, tasks, stopping } = parts;
     let counts = Counts { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
     let (connections, taking) = incoming::incoming(listener, connections, counts);
     let predictor = PredictorService {
         learned: learned.clone(),
         settings: predict,
+        shadow,
         ingest: ingest.clone(),
         metrics: Arc::clone(&metrics),
         stopping: stopping.clone(),

@@ -16,7 +16,7 @@ use crate::{
     ingest::{Ingest, Refusal},
     learned::Learned,
     metrics::{Kind, Metrics},
-    predict,
+    predict, shadow,
 };
 
 /// The service `plimsoll.v1.Predictor`.
@@ -24,6 +24,7 @@ use crate::{
 pub(super) struct PredictorService {
     pub(super) learned: Learned,
     pub(super) settings: Arc<predict::Settings>,
+    pub(super) shadow: Arc<shadow::Settings>,
     pub(super) ingest: Ingest,
     pub(super) metrics: Arc<Metrics>,
     pub(super) stopping: CancellationToken,
@@ -33,15 +34,22 @@ impl PredictorService {
     fn answer(&self, key: &Key) -> Prediction {
         let began = Instant::now();
         let prediction = self.learned.read(|history| predict::predict(history, key, &self.settings));
-        self.metrics.predict_seconds.observe(began.elapsed().as_secs_f64());
-        let rung = prediction.memory_limit.basis.rung;
-        self.metrics.predictions.get_or_create(&Kind::of(rung.as_str())).inc();
+        self.metrics.predicted(prediction.memory_limit.basis.rung, began.elapsed());
         prediction
+    }
+
+    /// A prediction as it is sent: with a word where it is not to be put into force.
+    fn shown(&self, key: &Key, prediction: Prediction) -> pb::Prediction {
+        let shadow = self.shadow.withholds(key);
+        if shadow {
+            self.metrics.withheld.get_or_create(&Kind::of("prediction")).inc();
+        }
+        pb::Prediction { shadow, ..reply::prediction(prediction) }
     }
 
     fn answer_one(&self, request: pb::PredictRequest) -> pb::PredictBatchResponse {
         let result = match convert::ask(request) {
-            Ok((key, _limit)) => Answer::Prediction(reply::prediction(self.answer(&key))),
+            Ok((key, _limit)) => Answer::Prediction(self.shown(&key, self.answer(&key))),
             Err(fault) => Answer::Error(pb::AskError { field: fault.field, description: fault.description }),
         };
         pb::PredictBatchResponse { result: Some(result) }
@@ -58,7 +66,7 @@ impl Predictor for PredictorService {
         request: Request<pb::PredictRequest>,
     ) -> Result<Response<pb::PredictResponse>, Status> {
         let (key, _limit) = convert::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
-        let prediction = Some(reply::prediction(self.answer(&key)));
+        let prediction = Some(self.shown(&key, self.answer(&key)));
         Ok(Response::new(pb::PredictResponse { prediction }))
     }
 
@@ -94,7 +102,7 @@ impl Predictor for PredictorService {
         let limit = limit.or(self.settings.memory_cap);
         let curve = |history: &History| predict::jobs_curve(history, &key, &self.settings, limit);
         Ok(Response::new(pb::ExplainResponse {
-            prediction: Some(reply::prediction(prediction)),
+            prediction: Some(self.shown(&key, prediction)),
             attempts: used.iter().take(limits::EXPLAIN_ATTEMPTS).map(reply::used_attempt).collect(),
             jobs: Some(reply::jobs_curve(self.learned.read(curve))),
         }))

@@ -41,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     admin::backup::ENDPOINT, admission, domain::Fault, gantry, grpc::Calls, ingest::Ingest, learned::Learned,
-    metrics::Metrics, predict, store::Store,
+    metrics::Metrics, predict, shadow, store::Store,
 };
 use refusal::refuse;
 pub(crate) use serving::Bounds;
@@ -63,6 +63,7 @@ pub(crate) struct Parts {
     pub(crate) ingest: Ingest,
     pub(crate) learned: Learned,
     pub(crate) predict: Arc<predict::Settings>,
+    pub(crate) shadow: Arc<shadow::Settings>,
     pub(crate) gantry: Arc<gantry::Settings>,
     pub(crate) admission: Arc<admission::Settings>,
     /// Of the job hook; `None` takes every hook.

@@ -6,7 +6,6 @@ use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 use super::{Ingest, Parts, Refusal};
 use crate::{
     domain::{Bytes, Cause, Evidence, Fault, Growth, Key, ListedRun, Millis, Summary, Verdict},
-    metrics::Kind,
     retry::Flaky,
     store,
 };
@@ -93,7 +92,7 @@ impl Ingest {
         if !evidence.is_untrusted() {
             self.parts.judging.learn(&evidence.key, &verdict);
         }
-        self.parts.metrics.verdicts.get_or_create(&Kind::of(verdict.cause.as_str())).inc();
+        self.parts.metrics.judged(verdict.cause, verdict.action);
         Ok(verdict)
     }
 
@@ -165,6 +164,7 @@ mod tests {
     use crate::{
         domain::{AttemptId, Exit, Hints},
         ingest::fixture,
+        metrics::Kind,
         store::Store,
     };
 

@@ -42,7 +42,7 @@ use crate::{
 };
 
 /// Requests that may wait for the worker. Beyond it, streams are not read any further.
-const QUEUE: usize = 1024;
+pub(crate) const QUEUE: usize = 1024;
 
 /// Changes that a slow watcher may fall behind.
 const CHANGES: usize = 1024;

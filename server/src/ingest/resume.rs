@@ -120,6 +120,7 @@ impl Worker {
         let mut newest = [Newest::of(capacity), Newest::of(History::untrusted_of(capacity))];
         let take = |summary: Summary| {
             judged.meet(&summary);
+            self.parts.metrics.remember(&summary);
             // however many untrusted ones there are, they push no trusted one out
             let [trusted, untrusted] = &mut newest;
             (if summary.opening.untrusted { untrusted } else { trusted }).take(summary);
