@@ -77,6 +77,10 @@ pub struct Args {
     /// Largest share of attempts that may need more than their limit, for example 1%.
     #[arg(long, value_name = "SHARE")]
     max_failures: Option<String>,
+    /// Largest share of the last size by which a predicted memory size may go down at once, for example 25%; less than 5% is
+    /// left as it is [default: sizes follow at once].
+    #[arg(long, value_name = "SHARE")]
+    max_decrease: Option<String>,
     /// Attempts of one job, the first included, that verdicts allow [default: 3].
     #[arg(long, value_name = "N")]
     max_attempts: Option<String>,
@@ -263,6 +267,7 @@ impl Args {
             ("memory_cap", &self.memory_cap),
             ("failure_price", &self.failure_price),
             ("max_failures", &self.max_failures),
+            ("max_decrease", &self.max_decrease),
             ("max_attempts", &self.max_attempts),
             ("shadow", &self.shadow),
             ("shadow_apply", &self.shadow_apply),

@@ -78,6 +78,11 @@ pub(super) const SETTINGS: &[Setting] = &[
         let written = apply.iter().map(|(stack, share)| format!("{stack}={share}"));
         written.collect::<Vec<_>>().join(",")
     }),
+    setting!("max_decrease", predict.max_decrease, |t| parse::up_to_all(t).map(Some), |most: &Option<
+        f64,
+    >| {
+        most.map(|most| most.to_string()).unwrap_or_default()
+    }),
     setting!("rules_dir", rules_dir, |t| directory(t).map(Some), |dir: &Option<PathBuf>| {
         dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default()
     }),
