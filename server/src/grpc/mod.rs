@@ -9,6 +9,7 @@ mod predictor;
 mod reply;
 mod stats;
 mod status;
+mod underway;
 
 use std::{sync::Arc, time::Duration};
 
