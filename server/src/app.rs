@@ -8,7 +8,6 @@ mod tests;
 use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use axum::serve::Listener;
 use drain::{Drain, Long, done};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -46,7 +45,7 @@ pub struct App {
     config: Config,
     grpc: TcpListener,
     http: TcpListener,
-    admission: Option<http::TlsListener>,
+    admission: Option<(TcpListener, http::Tls)>,
     store: Store,
     learned: Learned,
     metrics: Arc<Metrics>,
@@ -113,7 +112,7 @@ impl App {
     /// # Errors
     /// The system does not say.
     pub fn addresses(&self) -> std::io::Result<Addresses> {
-        let admission = self.admission.as_ref().map(Listener::local_addr).transpose()?;
+        let admission = self.admission.as_ref().map(|(listener, _)| listener.local_addr()).transpose()?;
         Ok(Addresses { grpc: self.grpc.local_addr()?, http: self.http.local_addr()?, admission })
     }
 
@@ -161,6 +160,8 @@ impl Running {
         let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
         let health = HealthReporter::new();
+        let connections = files::connections();
+        let http_bounds = http::Bounds::of(connections.http);
         let bounds = config.clone();
         let (predict, shadow) = (Arc::new(config.predict), Arc::new(config.shadow));
         let http_parts = http::Parts {
@@ -183,7 +184,7 @@ impl Running {
             shadow,
             metrics: Arc::clone(&metrics),
             calls: calls.clone(),
-            connections: files::connections(),
+            connections: connections.grpc,
             tasks: streams.clone(),
             stopping: stopping.clone(),
         };
@@ -200,7 +201,7 @@ impl Running {
         let watch = async { tokio::try_join!(watch, rules, disk).map(|_all| ()) };
         Self {
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
-            http: Long::new("HTTP listener", tasks.spawn(serve_http(http, admission, http_parts))),
+            http: Long::new("HTTP listener", tasks.spawn(serve_http(http, admission, http_parts, http_bounds))),
             watch: Long::new("watch over the store", tasks.spawn(watch)),
             worker: Long::new("ingest", worker),
             store,
@@ -246,7 +247,7 @@ impl Running {
 }
 
 /// The listener of the webhook, if there shall be one.
-async fn admission(config: &Config) -> anyhow::Result<Option<http::TlsListener>> {
+async fn admission(config: &Config) -> anyhow::Result<Option<(TcpListener, http::Tls)>> {
     let settings = &config.admission;
     let (Some(address), Some(certificate), Some(key)) =
         (settings.listen, settings.certificate.clone(), settings.key.clone())
@@ -255,23 +256,25 @@ async fn admission(config: &Config) -> anyhow::Result<Option<http::TlsListener>>
     };
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("admit_listen: cannot listen on {address}"))?;
-    let certificate = http::Certificate { chain: certificate, key };
-    http::TlsListener::new(listener, certificate).map(Some).context("admit_cert_file, admit_key_file")
+    let certificate = http::Certificate { chain: certificate, key, client_ca: settings.client_ca.clone() };
+    let tls = http::Tls::new(certificate).context("admit_cert_file, admit_key_file, admit_client_ca_file")?;
+    Ok(Some((listener, tls)))
 }
 
-/// Both HTTP listeners: one that ends early ends both.
+/// Both HTTP listeners, until the server stops.
 async fn serve_http(
     plain: TcpListener,
-    admission: Option<http::TlsListener>,
+    admission: Option<(TcpListener, http::Tls)>,
     parts: http::Parts,
+    bounds: http::Bounds,
 ) -> anyhow::Result<()> {
     let webhook = async {
-        match admission {
-            Some(listener) => http::serve_admission(listener, parts.clone()).await,
-            None => Ok(()),
+        if let Some(listener) = admission {
+            http::serve_admission(listener, parts.clone(), bounds).await;
         }
     };
-    tokio::try_join!(http::serve(plain, parts.clone()), webhook).map(|_both| ())
+    tokio::join!(http::serve(plain, parts.clone(), bounds), webhook);
+    Ok(())
 }
 
 /// Lets connections end. Those that only stay open without a call are cut off, which nobody misses.

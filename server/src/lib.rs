@@ -19,6 +19,7 @@
 //! | `replay` | the predictor and the rules of others over recorded history |
 //! | [`admission`] | pods of CI jobs, and what becomes of them |
 //! | [`gantry`] | what stock Spack clients say and hear |
+//! | `identity` | who calls, and what it may do |
 //! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
@@ -35,7 +36,9 @@ mod files;
 pub mod gantry;
 mod grpc;
 mod http;
+mod identity;
 mod import;
+mod incoming;
 mod ingest;
 mod judging;
 mod learned;

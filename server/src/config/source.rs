@@ -77,6 +77,10 @@ pub struct Args {
     /// Largest share of attempts that may need more than their limit, for example 1%.
     #[arg(long, value_name = "SHARE")]
     max_failures: Option<String>,
+    /// Largest share of the last size by which a predicted memory size may go down at once, for example 25%; less than 5% is
+    /// left as it is [default: sizes follow at once].
+    #[arg(long, value_name = "SHARE")]
+    max_decrease: Option<String>,
     /// Attempts of one job, the first included, that verdicts allow [default: 3].
     #[arg(long, value_name = "N")]
     max_attempts: Option<String>,
@@ -127,6 +131,9 @@ pub struct Args {
     /// PEM file of its private key; read again when it changes.
     #[arg(long, value_name = "FILE")]
     admit_key_file: Option<String>,
+    /// PEM file of the CA that signs the API server's certificate; without it every client is heard.
+    #[arg(long, value_name = "FILE")]
+    admit_client_ca_file: Option<String>,
     /// What becomes of a job's pod: dry-run (logged and counted only) or on [default: dry-run].
     #[arg(long, value_name = "MODE")]
     admit_mode: Option<String>,
@@ -260,6 +267,7 @@ impl Args {
             ("memory_cap", &self.memory_cap),
             ("failure_price", &self.failure_price),
             ("max_failures", &self.max_failures),
+            ("max_decrease", &self.max_decrease),
             ("max_attempts", &self.max_attempts),
             ("shadow", &self.shadow),
             ("shadow_apply", &self.shadow_apply),
@@ -276,6 +284,7 @@ impl Args {
             ("admit_listen", &self.admit_listen),
             ("admit_cert_file", &self.admit_cert_file),
             ("admit_key_file", &self.admit_key_file),
+            ("admit_client_ca_file", &self.admit_client_ca_file),
             ("admit_mode", &self.admit_mode),
             ("admit_namespaces", &self.admit_namespaces),
             ("admit_sizes", &self.admit_sizes),

@@ -78,6 +78,11 @@ pub(super) const SETTINGS: &[Setting] = &[
         let written = apply.iter().map(|(stack, share)| format!("{stack}={share}"));
         written.collect::<Vec<_>>().join(",")
     }),
+    setting!("max_decrease", predict.max_decrease, |t| parse::up_to_all(t).map(Some), |most: &Option<
+        f64,
+    >| {
+        most.map(|most| most.to_string()).unwrap_or_default()
+    }),
     setting!("rules_dir", rules_dir, |t| directory(t).map(Some), |dir: &Option<PathBuf>| {
         dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default()
     }),
@@ -118,6 +123,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         file.as_ref()
     )),
     setting!("admit_key_file", admission.key, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
+    setting!("admit_client_ca_file", admission.client_ca, file, |file: &Option<PathBuf>| show_file(
+        file.as_ref()
+    )),
     setting!("admit_mode", admission.mode, |t| parse::word(t, &Mode::ALL, Mode::as_str), |mode: &Mode| {
         mode.as_str().to_owned()
     }),

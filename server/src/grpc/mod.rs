@@ -2,13 +2,14 @@
 
 mod calls;
 mod collector;
+mod connected;
 mod convert;
-mod incoming;
 mod outbound;
 mod predictor;
 mod reply;
 mod stats;
 mod status;
+mod underway;
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,7 +31,13 @@ use tonic_health::{
     server::{HealthReporter, HealthService},
 };
 
-use crate::{ingest::Ingest, learned::Learned, metrics::Metrics, predict, shadow};
+use crate::{
+    incoming::{self, Counts},
+    ingest::Ingest,
+    learned::Learned,
+    metrics::Metrics,
+    predict, shadow,
+};
 
 /// A connection that does not answer a ping for this long is gone.
 const KEEPALIVE: Duration = Duration::from_secs(20);
@@ -81,7 +88,8 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
     let Parts { ingest, learned, predict, shadow, metrics, calls, connections, tasks, stopping } = parts;
-    let (connections, taking) = incoming::incoming(listener, connections, Arc::clone(&metrics));
+    let counts = Counts { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
+    let (connections, taking) = incoming::incoming(listener, connections, counts);
     let predictor = PredictorService {
         learned: learned.clone(),
         settings: predict,

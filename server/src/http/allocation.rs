@@ -78,10 +78,10 @@ fn said(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, Fault
     said.ok_or_else(|| Fault::new(name, rule)).map(|said| Some(said.to_owned()))
 }
 
-/// Spack does not say for which project it asks. Where nobody does, it is that of the newest attempt that has one.
+/// Spack does not say for which project it asks. Where nobody does, it is that of the newest trusted attempt that has one.
 fn usual_project(parts: &Parts) -> String {
     parts.learned.read(|history| {
-        let mut projects = history.newest_first().take(LOOKED_AT).map(|summary| &summary.key.project);
+        let mut projects = history.newest_trusted().take(LOOKED_AT).map(|summary| &summary.key.project);
         projects.find(|project| !project.is_empty()).cloned().unwrap_or_default()
     })
 }

@@ -21,10 +21,12 @@ mod collect;
 mod predicting;
 mod probes;
 mod refusal;
+mod serving;
 mod tls;
 mod token;
+mod wire;
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Router,
@@ -42,7 +44,8 @@ use crate::{
     metrics::Metrics, predict, shadow, store::Store,
 };
 use refusal::refuse;
-pub(crate) use tls::{Certificate, TlsListener};
+pub(crate) use serving::Bounds;
+pub(crate) use tls::{Certificate, Tls};
 pub(crate) use token::Token;
 
 const INDEX: &str = "plimsoll-server\n\
@@ -70,11 +73,8 @@ pub(crate) struct Parts {
 }
 
 /// Serves until `parts.stopping`.
-///
-/// # Errors
-/// The listener fails.
-pub(crate) async fn serve(listener: TcpListener, parts: Parts) -> anyhow::Result<()> {
-    let stopping = parts.stopping.clone();
+pub(crate) async fn serve(listener: TcpListener, parts: Parts, bounds: Bounds) {
+    let (metrics, stopping) = (Arc::clone(&parts.metrics), parts.stopping.clone());
     let router = Router::new()
         .route("/", get(async || INDEX))
         .route("/v1/allocation", get(allocation::allocation))
@@ -87,25 +87,19 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts) -> anyhow::Result
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, service).with_graceful_shutdown(stopping.cancelled_owned()).await?;
-    Ok(())
+    serving::serve(listener, None, router, bounds, metrics, stopping).await;
 }
 
 /// Serves the webhook until `parts.stopping`: nothing but `POST /admit`.
-///
-/// # Errors
-/// The listener fails.
-pub(crate) async fn serve_admission(listener: TlsListener, parts: Parts) -> anyhow::Result<()> {
-    let stopping = parts.stopping.clone();
+pub(crate) async fn serve_admission((listener, tls): (TcpListener, Tls), parts: Parts, bounds: Bounds) {
+    let (metrics, stopping) = (Arc::clone(&parts.metrics), parts.stopping.clone());
     let router = Router::new()
         .route("/admit", post(admit::admit))
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
-    axum::serve(listener, router).with_graceful_shutdown(stopping.cancelled_owned()).await?;
-    Ok(())
+    serving::serve(listener, Some(tls), router, bounds, metrics, stopping).await;
 }
 
 /// Counts a request until its answer is ready, so that a server that stops waits for it.

@@ -89,7 +89,9 @@ impl Ingest {
         }
         let (evidence, verdict) = self.weigh(asked).await?;
         let verdict = self.record(fingerprint, verdict).await?;
-        self.parts.judging.learn(&evidence.key, &verdict);
+        if !evidence.is_untrusted() {
+            self.parts.judging.learn(&evidence.key, &verdict);
+        }
         self.parts.metrics.judged(verdict.cause, verdict.action);
         Ok(verdict)
     }

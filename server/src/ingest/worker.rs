@@ -15,6 +15,7 @@ use super::{
     refusal::Refusal,
     request::{Change, Request, Running},
     retain::{self, Pass},
+    roll::Rolling,
     round::{RESERVE_OPERATIONS, Round},
     session::{Heard, Session, StreamHandle},
     settle::Remembered,
@@ -49,6 +50,8 @@ pub(crate) struct Worker {
     pub(super) sessions: HashMap<AttemptId, Session>,
     pub(super) changes: broadcast::Sender<Change>,
     pub(super) remembered: Remembered,
+    /// Long attempts whose samples are being sealed.
+    pub(super) rolling: Rolling,
     /// The walk over old samples.
     pub(super) pass: Pass,
     /// The walk over old summaries.
@@ -69,6 +72,7 @@ impl Worker {
             sessions: HashMap::new(),
             changes,
             remembered: Remembered::default(),
+            rolling: Rolling::default(),
             pass: Pass::default(),
             walk: Walk::default(),
             refused: None,
@@ -91,6 +95,7 @@ impl Worker {
                     self.parts.metrics.queue.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
                     self.work(requests.drain(..)).await;
                 }
+                rolled = self.rolling.next() => self.rolled(rolled),
                 _ = sweep.tick() => {
                     self.count_silent();
                     if self.close_abandoned().await {
@@ -188,7 +193,7 @@ impl Worker {
                 drop(self.changes.send(Change::Running(Box::new(running(session)))));
             }
         }
-        self.roll_all(changed).await;
+        self.roll_long(changed).await;
     }
 
     /// Notes that the agent of an attempt spoke, whatever becomes of what it said.
