@@ -16,11 +16,13 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     convert,
+    guarded::caller,
     outbound::{Answers, Outbound, outbound},
     status,
 };
 use crate::{
     domain::{AttemptId, Fault},
+    identity::Identity,
     ingest::{Ingest, Refusal, StreamHandle},
     metrics::Metrics,
 };
@@ -65,6 +67,7 @@ impl Collector for CollectorService {
         let place = place.map_err(|_full| status::of_crowd("streams of agents", STREAMS))?;
         let (outbound, answers) = outbound();
         let stream = AgentStream {
+            caller: caller(&request),
             ingest: self.ingest.clone(),
             handle: StreamHandle::new(),
             attempts: HashSet::new(),
@@ -83,6 +86,7 @@ impl Collector for CollectorService {
 
 /// One stream while it lives.
 struct AgentStream {
+    caller: Arc<Identity>,
     ingest: Ingest,
     handle: StreamHandle,
     attempts: HashSet<AttemptId>,
@@ -155,7 +159,8 @@ impl AgentStream {
     }
 
     async fn hello(&mut self, hello: pb::Hello) -> Result<Answer, Refusal> {
-        let attempt = convert::hello(hello)?;
+        let mut attempt = convert::hello(hello)?;
+        self.caller.opens(&mut attempt).map_err(|fault| Refusal::Forbidden(fault.within("hello")))?;
         let id = attempt.id.clone();
         if !self.attempts.contains(&id) && self.attempts.len() >= limits::STREAM_ATTEMPTS {
             let description =

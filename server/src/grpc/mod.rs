@@ -3,6 +3,7 @@
 mod calls;
 mod collector;
 mod convert;
+mod guarded;
 mod incoming;
 mod outbound;
 mod predictor;
@@ -30,7 +31,7 @@ use tonic_health::{
     server::{HealthReporter, HealthService},
 };
 
-use crate::{ingest::Ingest, learned::Learned, metrics::Metrics, predict};
+use crate::{guard::Guard, ingest::Ingest, learned::Learned, metrics::Metrics, predict};
 
 /// A connection that does not answer a ping for this long is gone.
 const KEEPALIVE: Duration = Duration::from_secs(20);
@@ -53,6 +54,7 @@ pub(crate) struct Parts {
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) calls: Calls,
+    pub(crate) guard: Guard,
     /// Connections that may be there at once.
     pub(crate) connections: usize,
     pub(crate) tasks: TaskTracker,
@@ -79,7 +81,7 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let Parts { ingest, learned, predict, metrics, calls, connections, tasks, stopping } = parts;
+    let Parts { ingest, learned, predict, metrics, calls, guard, connections, tasks, stopping } = parts;
     let (connections, taking) = incoming::incoming(listener, connections, Arc::clone(&metrics));
     let predictor = PredictorService {
         learned: learned.clone(),
@@ -92,6 +94,7 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
     let collector = CollectorService::new(ingest, metrics, tasks, stopping.clone());
     let serving = Server::builder()
         .layer(calls)
+        .layer(guard)
         .timeout(ANSWER_WITHIN)
         .http2_max_header_list_size(Some(HEADER_BYTES))
         .http2_keepalive_interval(Some(KEEPALIVE))

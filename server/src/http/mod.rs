@@ -18,6 +18,7 @@ mod admit;
 mod allocation;
 mod backup;
 mod collect;
+mod guarded;
 mod predicting;
 mod probes;
 mod refusal;
@@ -38,8 +39,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    admin::backup::ENDPOINT, admission, domain::Fault, gantry, grpc::Calls, ingest::Ingest, learned::Learned,
-    metrics::Metrics, predict, store::Store,
+    admin::backup::ENDPOINT, admission, domain::Fault, gantry, grpc::Calls, guard::Guard, ingest::Ingest,
+    learned::Learned, metrics::Metrics, predict, store::Store,
 };
 use refusal::refuse;
 pub(crate) use tls::{Certificate, TlsListener};
@@ -65,6 +66,7 @@ pub(crate) struct Parts {
     /// Of the job hook; `None` takes every hook.
     pub(crate) token: Option<Token>,
     pub(crate) calls: Calls,
+    pub(crate) guard: Guard,
     pub(crate) stopping: CancellationToken,
 }
 
@@ -74,6 +76,7 @@ pub(crate) struct Parts {
 /// The listener fails.
 pub(crate) async fn serve(listener: TcpListener, parts: Parts) -> anyhow::Result<()> {
     let stopping = parts.stopping.clone();
+    let guard = (parts.guard.clone(), parts.token.is_some());
     let router = Router::new()
         .route("/", get(async || INDEX))
         .route("/v1/allocation", get(allocation::allocation))
@@ -84,6 +87,7 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts) -> anyhow::Result
         .route(ENDPOINT, get(backup::backup))
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn_with_state(guard, guarded::guarded))
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
