@@ -27,6 +27,8 @@ pub struct Config {
     pub grpc_listen: SocketAddr,
     /// Address of the HTTP listener.
     pub http_listen: SocketAddr,
+    /// File that says who may call; without one everybody may.
+    pub access_file: Option<PathBuf>,
     /// What is logged, in the syntax of `tracing_subscriber::EnvFilter`.
     pub log: String,
     /// How it is logged.
@@ -76,6 +78,7 @@ impl Default for Config {
             grpc_listen: (Ipv4Addr::LOCALHOST, 7410).into(),
             http_listen: (Ipv4Addr::LOCALHOST, 7411).into(),
             log: "info".to_owned(),
+            access_file: None,
             log_format: LogFormat::Text,
             // a quarter of a small server's memory budget; sled takes more than it is given
             store_cache: 64 << 20,

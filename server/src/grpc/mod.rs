@@ -4,6 +4,7 @@ mod calls;
 mod collector;
 mod connected;
 mod convert;
+mod guarded;
 mod outbound;
 mod predictor;
 mod reply;
@@ -32,6 +33,7 @@ use tonic_health::{
 };
 
 use crate::{
+    guard::Guard,
     incoming::{self, Counts},
     ingest::Ingest,
     learned::Learned,
@@ -61,6 +63,7 @@ pub(crate) struct Parts {
     pub(crate) shadow: Arc<shadow::Settings>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) calls: Calls,
+    pub(crate) guard: Guard,
     /// Connections that may be there at once.
     pub(crate) connections: usize,
     pub(crate) tasks: TaskTracker,
@@ -87,7 +90,7 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let Parts { ingest, learned, predict, shadow, metrics, calls, connections, tasks, stopping } = parts;
+    let Parts { ingest, learned, predict, shadow, metrics, calls, guard, connections, tasks, stopping } = parts;
     let counts = Counts { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
     let (connections, taking) = incoming::incoming(listener, connections, counts);
     let predictor = PredictorService {
@@ -102,6 +105,7 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
     let collector = CollectorService::new(ingest, metrics, tasks, stopping.clone());
     let serving = Server::builder()
         .layer(calls)
+        .layer(guard)
         .timeout(ANSWER_WITHIN)
         .http2_max_header_list_size(Some(HEADER_BYTES))
         .http2_keepalive_interval(Some(KEEPALIVE))

@@ -18,6 +18,7 @@ mod admit;
 mod allocation;
 mod backup;
 mod collect;
+mod guarded;
 mod predicting;
 mod probes;
 mod refusal;
@@ -40,7 +41,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    admin::backup::ENDPOINT, admission, domain::Fault, gantry, grpc::Calls, ingest::Ingest, learned::Learned,
+    admin::backup::ENDPOINT, admission, domain::Fault, gantry, grpc::Calls, guard::Guard, ingest::Ingest, learned::Learned,
     metrics::Metrics, predict, shadow, store::Store,
 };
 use refusal::refuse;
@@ -69,12 +70,14 @@ pub(crate) struct Parts {
     /// Of the job hook; `None` takes every hook.
     pub(crate) token: Option<Token>,
     pub(crate) calls: Calls,
+    pub(crate) guard: Guard,
     pub(crate) stopping: CancellationToken,
 }
 
 /// Serves until `parts.stopping`.
 pub(crate) async fn serve(listener: TcpListener, parts: Parts, bounds: Bounds) {
     let (metrics, stopping) = (Arc::clone(&parts.metrics), parts.stopping.clone());
+    let guard = (parts.guard.clone(), parts.token.is_some());
     let router = Router::new()
         .route("/", get(async || INDEX))
         .route("/v1/allocation", get(allocation::allocation))
@@ -85,6 +88,7 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, bounds: Bounds) {
         .route(ENDPOINT, get(backup::backup))
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn_with_state(guard, guarded::guarded))
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
     serving::serve(listener, None, router, bounds, metrics, stopping).await;
