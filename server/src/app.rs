@@ -158,27 +158,30 @@ impl Running {
         let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
         let health = HealthReporter::new();
+        let shown = config.in_force();
         let predict = Arc::new(config.predict);
-        let http_parts = http::Parts {
-            metrics: Arc::clone(&metrics),
-            store: store.clone(),
+        let grpc_parts = grpc::Parts {
             ingest: ingest.clone(),
             learned: learned.clone(),
             predict: Arc::clone(&predict),
-            gantry: Arc::new(config.gantry),
-            admission: Arc::new(config.admission),
-            token,
-            calls: calls.clone(),
-            stopping: stopping.clone(),
-        };
-        let grpc_parts = grpc::Parts {
-            ingest,
-            learned,
-            predict,
             metrics: Arc::clone(&metrics),
             calls: calls.clone(),
             connections: files::connections(),
             tasks: streams.clone(),
+            stopping: stopping.clone(),
+        };
+        let http_parts = http::Parts {
+            metrics: Arc::clone(&metrics),
+            store: store.clone(),
+            ingest,
+            learned,
+            predict,
+            gantry: Arc::new(config.gantry),
+            admission: Arc::new(config.admission),
+            token,
+            inside: grpc::Inside::new(&grpc_parts),
+            shown: Arc::new(shown),
+            calls: calls.clone(),
             stopping: stopping.clone(),
         };
         let work = worker.run(ingesting.clone());
