@@ -190,32 +190,34 @@ impl Running {
         let health = HealthReporter::new();
         let connections = files::connections();
         let http_bounds = http::Bounds::of(connections.http);
-        let bounds = config.clone();
+        let (bounds, shown) = (config.clone(), config.in_force());
         let (predict, shadow) = (Arc::new(config.predict), Arc::new(config.shadow));
-        let http_parts = http::Parts {
-            metrics: Arc::clone(&metrics),
-            store: store.clone(),
+        let grpc_parts = grpc::Parts {
             ingest: ingest.clone(),
             learned: learned.clone(),
             predict: Arc::clone(&predict),
             shadow: Arc::clone(&shadow),
-            gantry: Arc::new(config.gantry),
-            admission: Arc::new(config.admission),
-            token,
-            calls: calls.clone(),
-            guard: guard.clone(),
-            stopping: stopping.clone(),
-        };
-        let grpc_parts = grpc::Parts {
-            ingest,
-            learned,
-            predict,
-            shadow,
             metrics: Arc::clone(&metrics),
             calls: calls.clone(),
             guard: guard.clone(),
             connections: connections.grpc,
             tasks: streams.clone(),
+            stopping: stopping.clone(),
+        };
+        let http_parts = http::Parts {
+            metrics: Arc::clone(&metrics),
+            store: store.clone(),
+            ingest,
+            learned,
+            predict,
+            shadow,
+            gantry: Arc::new(config.gantry),
+            admission: Arc::new(config.admission),
+            token,
+            inside: grpc::Inside::new(&grpc_parts),
+            shown: Arc::new(shown),
+            calls: calls.clone(),
+            guard: guard.clone(),
             stopping: stopping.clone(),
         };
         let worker = tasks.spawn(work(worker, ingesting.clone()));

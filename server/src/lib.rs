@@ -54,5 +54,5 @@ pub mod store;
 
 pub use app::{Addresses, App};
 pub use cli::{Cli, Command};
-pub use config::{Args, Config, Loaded, LogFormat, Mistake};
+pub use config::{Args, Config, InForce, Loaded, LogFormat, Mistake};
 pub use ingest::Retain;

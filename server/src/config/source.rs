@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use toml::de::{DeTable, DeValue};
 
 use super::{Mistake, table};
@@ -171,6 +171,13 @@ pub struct Args {
     /// Address at which that agent finds this server [default: <http://plimsoll:7410>].
     #[arg(long, value_name = "URL")]
     admit_agent_server: Option<String>,
+}
+
+/// What `--help` says of a setting; empty if it is not an option.
+pub(super) fn meaning(name: &str) -> String {
+    let command = Args::command();
+    let option = command.get_arguments().find(|option| option.get_id() == name);
+    option.and_then(clap::Arg::get_help).map(ToString::to_string).unwrap_or_default()
 }
 
 /// One value with its place.

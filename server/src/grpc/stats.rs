@@ -131,7 +131,7 @@ impl Stats for StatsService {
     }
 }
 
-fn changed(running: &[Running], ended: &[String]) -> pb::WatchResponse {
+pub(super) fn changed(running: &[Running], ended: &[String]) -> pb::WatchResponse {
     let wire = |running: &Running| {
         let last = running.progress.last.unwrap_or_default();
         pb::Running {
