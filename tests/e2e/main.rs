@@ -23,6 +23,7 @@ mod judging;
 mod kept;
 mod output;
 mod retention;
+mod see;
 mod settings;
 mod stop;
 mod store_ops;

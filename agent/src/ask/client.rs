@@ -5,10 +5,10 @@ use std::{path::Path, time::Duration};
 use plimsoll_proto::v1::{
     ExplainResponse, GetAttemptRequest, GetAttemptResponse, GetStatsRequest, GetStatsResponse,
     ListAttemptsRequest, ListAttemptsResponse, PredictRequest, Prediction, ShouldRetryRequest, Verdict,
-    predictor_client::PredictorClient, stats_client::StatsClient,
+    WatchRequest, WatchResponse, predictor_client::PredictorClient, stats_client::StatsClient,
 };
 use tonic::{
-    Code, Response, Status,
+    Code, Response, Status, Streaming,
     transport::{Channel, Endpoint},
 };
 use tonic_types::StatusExt as _;
@@ -96,6 +96,17 @@ impl Client {
     pub(super) async fn attempt(&self, question: GetAttemptRequest) -> Result<GetAttemptResponse, Failure> {
         let answer = self.counter().get_attempt(question).await;
         self.answer(answer)
+    }
+
+    pub(super) async fn watch(&self) -> Result<Streaming<WatchResponse>, Failure> {
+        let answer = self.counter().watch(WatchRequest {}).await;
+        self.answer(answer)
+    }
+
+    /// The next message of a watch.
+    pub(super) async fn next(&self, watch: &mut Streaming<WatchResponse>) -> Result<WatchResponse, Failure> {
+        let ended = || Failure::NoAnswer(format!("{} has ended the watch", self.server));
+        watch.message().await.map_err(|status| failure(&self.server, &status))?.ok_or_else(ended)
     }
 
     fn predictor(&self) -> PredictorClient<Channel> {
