@@ -5,10 +5,10 @@ use std::{path::Path, time::Duration};
 use plimsoll_proto::v1::{
     ExplainResponse, GetAttemptRequest, GetAttemptResponse, GetStatsRequest, GetStatsResponse,
     ListAttemptsRequest, ListAttemptsResponse, PredictRequest, Prediction, ShouldRetryRequest, Verdict,
-    predictor_client::PredictorClient, stats_client::StatsClient,
+    WatchRequest, WatchResponse, predictor_client::PredictorClient, stats_client::StatsClient,
 };
 use tonic::{
-    Code, Request, Response, Status,
+    Code, Request, Response, Status, Streaming,
     transport::{Channel, Endpoint},
 };
 use tonic_types::StatusExt as _;
@@ -104,6 +104,17 @@ impl Client {
     /// A question of somebody who says who he is, if he can.
     fn ask<T>(&self, question: T) -> Result<Request<T>, Failure> {
         with_token(self.token.as_ref(), question).map_err(Failure::Question)
+    }
+
+    pub(super) async fn watch(&self) -> Result<Streaming<WatchResponse>, Failure> {
+        let answer = self.counter().watch(self.ask(WatchRequest {})?).await;
+        self.answer(answer)
+    }
+
+    /// The next message of a watch.
+    pub(super) async fn next(&self, watch: &mut Streaming<WatchResponse>) -> Result<WatchResponse, Failure> {
+        let ended = || Failure::NoAnswer(format!("{} has ended the watch", self.server));
+        watch.message().await.map_err(|status| failure(&self.server, &status))?.ok_or_else(ended)
     }
 
     fn predictor(&self) -> PredictorClient<Channel> {

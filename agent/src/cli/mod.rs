@@ -12,6 +12,7 @@ mod log;
 mod output;
 mod retried;
 mod run;
+mod see;
 mod variables;
 
 use std::{
@@ -51,9 +52,11 @@ enum Command {
     Predict(ask::PredictArgs),
     Explain(ask::ExplainArgs),
     ShouldRetry(Box<ask::ShouldRetryArgs>),
-    Stats(ask::StatsArgs),
-    Attempts(ask::AttemptsArgs),
-    Show(ask::ShowArgs),
+    Stats(Box<see::StatsArgs>),
+    Attempts(Box<see::AttemptsArgs>),
+    Show(see::ShowArgs),
+    Watch(see::WatchArgs),
+    Report(see::ReportArgs),
     GitlabCi(gitlab_ci::GitlabCiArgs),
 }
 
@@ -146,6 +149,8 @@ impl Cli {
             Command::Stats(args) => args.ask().await,
             Command::Attempts(args) => args.ask().await,
             Command::Show(args) => args.ask().await,
+            Command::Watch(args) => Box::pin(args.ask()).await,
+            Command::Report(args) => args.ask().await,
             Command::GitlabCi(args) => args.print(),
         };
         conclude(answer)
