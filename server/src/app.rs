@@ -19,6 +19,7 @@ use crate::{
     domain::History,
     files,
     grpc::{self, Calls},
+    guard::Guard,
     http,
     ingest::{self, Ingest, Worker},
     judging::{Judging, Sources},
@@ -53,6 +54,7 @@ pub struct App {
     worker: Worker,
     judging: Judging,
     token: Option<http::Token>,
+    guard: Guard,
 }
 
 /// Where a server listens.
@@ -92,6 +94,7 @@ impl App {
             policy: config.retry.clone(),
         };
         let judging = Judging::open(sources, Arc::clone(&metrics))?;
+        let guard = Guard::open(config.access_file.clone(), Arc::clone(&metrics))?;
         let (ingest, mut worker) = Ingest::new(ingest::Parts {
             store: store.clone(),
             learned: learned.clone(),
@@ -104,7 +107,20 @@ impl App {
             abandon_after: config.abandon_after,
         });
         worker.resume().await.context("data_dir: cannot read the history")?;
-        Ok(Self { config, grpc, http, admission, store, learned, metrics, ingest, worker, judging, token })
+        Ok(Self {
+            config,
+            grpc,
+            http,
+            admission,
+            store,
+            learned,
+            metrics,
+            ingest,
+            worker,
+            judging,
+            token,
+            guard,
+        })
     }
 
     /// The addresses that are really bound: port 0 becomes a number.
@@ -155,50 +171,61 @@ struct Running {
 
 impl Running {
     fn start(app: App) -> Self {
-        let App { config, grpc, http, admission, store, learned, metrics, ingest, worker, judging, token } =
-            app;
+        let App {
+            config,
+            grpc,
+            http,
+            admission,
+            store,
+            learned,
+            metrics,
+            ingest,
+            worker,
+            judging,
+            token,
+            guard,
+        } = app;
         let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
         let health = HealthReporter::new();
         let connections = files::connections();
         let http_bounds = http::Bounds::of(connections.http);
-        let bounds = config.clone();
+        let (bounds, shown) = (config.clone(), config.in_force());
         let (predict, shadow) = (Arc::new(config.predict), Arc::new(config.shadow));
-        let http_parts = http::Parts {
-            metrics: Arc::clone(&metrics),
-            store: store.clone(),
+        let grpc_parts = grpc::Parts {
             ingest: ingest.clone(),
             learned: learned.clone(),
             predict: Arc::clone(&predict),
             shadow: Arc::clone(&shadow),
-            gantry: Arc::new(config.gantry),
-            admission: Arc::new(config.admission),
-            token,
-            calls: calls.clone(),
-            stopping: stopping.clone(),
-        };
-        let grpc_parts = grpc::Parts {
-            ingest,
-            learned,
-            predict,
-            shadow,
             metrics: Arc::clone(&metrics),
             calls: calls.clone(),
+            guard: guard.clone(),
             connections: connections.grpc,
             tasks: streams.clone(),
             stopping: stopping.clone(),
         };
-        let work = worker.run(ingesting.clone());
-        let worker = tasks.spawn(async {
-            work.await;
-            Ok(())
-        });
+        let http_parts = http::Parts {
+            metrics: Arc::clone(&metrics),
+            store: store.clone(),
+            ingest,
+            learned,
+            predict,
+            shadow,
+            gantry: Arc::new(config.gantry),
+            admission: Arc::new(config.admission),
+            token,
+            inside: grpc::Inside::new(&grpc_parts),
+            shown: Arc::new(shown),
+            calls: calls.clone(),
+            guard: guard.clone(),
+            stopping: stopping.clone(),
+        };
+        let worker = tasks.spawn(work(worker, ingesting.clone()));
         tell_bounds(&metrics, &bounds);
         let health_service = HealthService::from_health_reporter(health.clone());
         let disk = watch_disk(bounds.data_dir, Arc::clone(&metrics), telling.clone());
-        let watch = watch_store(store.clone(), metrics, health.clone(), telling.clone());
-        let rules = judging.watch(telling.clone());
-        let watch = async { tokio::try_join!(watch, rules, disk).map(|_all| ()) };
+        let watch = watches((store.clone(), metrics, health.clone()), judging, guard, telling.clone());
+        let watch = async { tokio::try_join!(watch, disk).map(|_both| ()) };
         Self {
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
             http: Long::new("HTTP listener", tasks.spawn(serve_http(http, admission, http_parts, http_bounds))),
@@ -244,6 +271,22 @@ impl Running {
         drain.step(closed, || "the store was still closing".to_owned()).await;
         drain.end()
     }
+}
+
+async fn work(worker: Worker, end: CancellationToken) -> anyhow::Result<()> {
+    worker.run(end).await;
+    Ok(())
+}
+
+/// All that is looked at again and again until `end`: the state of the store, rules and terms, who may call.
+async fn watches(
+    (store, metrics, health): (Store, Arc<Metrics>, HealthReporter),
+    judging: Judging,
+    guard: Guard,
+    end: CancellationToken,
+) -> anyhow::Result<()> {
+    let store = watch_store(store, metrics, health, end.clone());
+    tokio::try_join!(store, judging.watch(end.clone()), guard.watch(end)).map(|_all| ())
 }
 
 /// The listener of the webhook, if there shall be one.

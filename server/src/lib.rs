@@ -19,6 +19,7 @@
 //! | `replay` | the predictor and the rules of others over recorded history |
 //! | [`admission`] | pods of CI jobs, and what becomes of them |
 //! | [`gantry`] | what stock Spack clients say and hear |
+//! | `guard` | who may call, in force |
 //! | `identity` | who calls, and what it may do |
 //! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
 //! | `stats` | totals, groups, steps |
@@ -35,6 +36,7 @@ pub mod domain;
 mod files;
 pub mod gantry;
 mod grpc;
+mod guard;
 mod http;
 mod identity;
 mod import;
@@ -52,5 +54,5 @@ pub mod store;
 
 pub use app::{Addresses, App};
 pub use cli::{Cli, Command};
-pub use config::{Args, Config, Loaded, LogFormat, Mistake};
+pub use config::{Args, Config, InForce, Loaded, LogFormat, Mistake};
 pub use ingest::Retain;

@@ -118,6 +118,9 @@ metrics! {
     shadow: Gauge = "shadow", "1 in shadow mode";
     rules_reloads: Kinds = "rules_reloads",
         "Times that rules and retry policy were read again: taken, refused (those in force stayed)";
+    access_reloads: Kinds = "access_reloads",
+        "Readings of a changed file of access, by what became of it: taken, refused (the old one stays in force)";
+    access_refused: Kinds = "access_refused", "Callers that were refused, by the reason";
     rules_refused: Gauge = "rules_refused",
         "1 if the rules or the retry policy on disk are wrong and not in force";
     allocations: Kinds = "allocations",

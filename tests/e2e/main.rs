@@ -24,6 +24,7 @@ mod kept;
 mod monitoring;
 mod output;
 mod retention;
+mod see;
 mod settings;
 mod shadow;
 mod stop;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use toml::de::{DeTable, DeValue};
 
 use super::{Mistake, table};
@@ -29,6 +29,10 @@ pub struct Args {
     /// Address for HTTP: /v1/allocation, /v1/collect, /metrics, /livez, /readyz [default: 127.0.0.1:7411].
     #[arg(long, value_name = "IP:PORT")]
     http_listen: Option<String>,
+    /// File that says who may call what (tokens, issuers of tokens, certificates); changes are taken over. Without it everybody may
+    /// call everything.
+    #[arg(long, value_name = "FILE")]
+    access_file: Option<String>,
     /// What is logged, for example info or `plimsoll_server=debug` [default: info].
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
@@ -169,6 +173,13 @@ pub struct Args {
     admit_agent_server: Option<String>,
 }
 
+/// What `--help` says of a setting; empty if it is not an option.
+pub(super) fn meaning(name: &str) -> String {
+    let command = Args::command();
+    let option = command.get_arguments().find(|option| option.get_id() == name);
+    option.and_then(clap::Arg::get_help).map(ToString::to_string).unwrap_or_default()
+}
+
 /// One value with its place.
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -246,12 +257,13 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 }
 
 impl Args {
-    fn values(&self) -> [(&'static str, &Option<String>); 46] {
-        [
+    fn values(&self) -> Vec<(&'static str, &Option<String>)> {
+        vec![
             ("data_dir", &self.data_dir),
             ("grpc_listen", &self.grpc_listen),
             ("http_listen", &self.http_listen),
             ("log", &self.log),
+            ("access_file", &self.access_file),
             ("log_format", &self.log_format),
             ("store_cache", &self.store_cache),
             ("history_attempts", &self.history_attempts),

@@ -35,6 +35,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("data_dir", data_dir, directory, |dir: &PathBuf| dir.display().to_string()),
     setting!("grpc_listen", grpc_listen, parse::address, ToString::to_string),
     setting!("http_listen", http_listen, parse::address, ToString::to_string),
+    setting!("access_file", access_file, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
     setting!("log", log, log_filter, String::clone),
     setting!("log_format", log_format, log_format, |format: &LogFormat| show_log_format(*format)),
     setting!("store_cache", store_cache, |t| parse::size(t).map(|b| b.0), |b: &u64| size(Bytes(*b))),

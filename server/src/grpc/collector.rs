@@ -17,12 +17,14 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     convert,
+    guarded::caller,
     outbound::{Answers, Outbound, outbound},
     status,
     underway::Underway,
 };
 use crate::{
     domain::{AttemptId, Fault},
+    identity::Identity,
     ingest::{Ingest, Refusal, StreamHandle},
     metrics::Metrics,
 };
@@ -67,6 +69,7 @@ impl Collector for CollectorService {
         let place = place.map_err(|_full| status::of_crowd("streams of agents", STREAMS))?;
         let (outbound, answers) = outbound();
         let stream = AgentStream {
+            caller: caller(&request),
             ingest: self.ingest.clone(),
             handle: StreamHandle::new(),
             attempts: HashSet::new(),
@@ -86,6 +89,7 @@ impl Collector for CollectorService {
 
 /// One stream while it lives.
 struct AgentStream {
+    caller: Arc<Identity>,
     ingest: Ingest,
     handle: StreamHandle,
     attempts: HashSet<AttemptId>,
@@ -198,7 +202,8 @@ impl AgentStream {
     }
 
     async fn hello(&mut self, hello: pb::Hello) -> Result<Answer, Refusal> {
-        let attempt = convert::hello(hello)?;
+        let mut attempt = convert::hello(hello)?;
+        self.caller.opens(&mut attempt).map_err(|fault| Refusal::Forbidden(fault.within("hello")))?;
         let id = attempt.id.clone();
         if !self.attempts.contains(&id) && self.attempts.len() >= limits::STREAM_ATTEMPTS {
             let description =

@@ -4,6 +4,8 @@ mod calls;
 mod collector;
 mod connected;
 mod convert;
+mod guarded;
+mod inside;
 mod outbound;
 mod predictor;
 mod reply;
@@ -16,6 +18,7 @@ use std::{sync::Arc, time::Duration};
 pub(crate) use calls::Calls;
 use collector::CollectorService;
 pub(crate) use convert::key as checked_key;
+pub(crate) use inside::{Inside, Refused};
 use plimsoll_proto::{
     DESCRIPTORS, limits,
     v1::{collector_server::CollectorServer, predictor_server::PredictorServer, stats_server::StatsServer},
@@ -32,6 +35,7 @@ use tonic_health::{
 };
 
 use crate::{
+    guard::Guard,
     incoming::{self, Counts},
     ingest::Ingest,
     learned::Learned,
@@ -61,10 +65,33 @@ pub(crate) struct Parts {
     pub(crate) shadow: Arc<shadow::Settings>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) calls: Calls,
+    pub(crate) guard: Guard,
     /// Connections that may be there at once.
     pub(crate) connections: usize,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
+}
+
+impl Parts {
+    fn stats(&self) -> StatsService {
+        StatsService::new(
+            self.learned.clone(),
+            self.ingest.clone(),
+            self.tasks.clone(),
+            self.stopping.clone(),
+        )
+    }
+
+    fn predictor(&self) -> PredictorService {
+        PredictorService {
+            learned: self.learned.clone(),
+            settings: Arc::clone(&self.predict),
+            shadow: Arc::clone(&self.shadow),
+            ingest: self.ingest.clone(),
+            metrics: Arc::clone(&self.metrics),
+            stopping: self.stopping.clone(),
+        }
+    }
 }
 
 /// Says that the services answer, or that they are about to stop. The collector has a state of its own: it serves only
@@ -87,21 +114,14 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let Parts { ingest, learned, predict, shadow, metrics, calls, connections, tasks, stopping } = parts;
+    let (stats, predictor) = (parts.stats(), parts.predictor());
+    let Parts { ingest, metrics, calls, guard, connections, tasks, stopping, .. } = parts;
     let counts = Counts { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
     let (connections, taking) = incoming::incoming(listener, connections, counts);
-    let predictor = PredictorService {
-        learned: learned.clone(),
-        settings: predict,
-        shadow,
-        ingest: ingest.clone(),
-        metrics: Arc::clone(&metrics),
-        stopping: stopping.clone(),
-    };
-    let stats = StatsService::new(learned, ingest.clone(), tasks.clone(), stopping.clone());
     let collector = CollectorService::new(ingest, metrics, tasks, stopping.clone());
     let serving = Server::builder()
         .layer(calls)
+        .layer(guard)
         .timeout(ANSWER_WITHIN)
         .http2_max_header_list_size(Some(HEADER_BYTES))
         .http2_keepalive_interval(Some(KEEPALIVE))

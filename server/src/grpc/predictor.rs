@@ -10,9 +10,10 @@ use tokio_stream::{Stream, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{convert, reply, status};
+use super::{convert, guarded::caller, reply, status};
 use crate::{
-    domain::{History, Key, Prediction},
+    domain::{Evidence, History, Key, Prediction},
+    identity::Identity,
     ingest::{Ingest, Refusal},
     learned::Learned,
     metrics::{Kind, Metrics},
@@ -47,12 +48,31 @@ impl PredictorService {
         pb::Prediction { shadow, ..reply::prediction(prediction) }
     }
 
-    fn answer_one(&self, request: pb::PredictRequest) -> pb::PredictBatchResponse {
-        let result = match convert::ask(request) {
-            Ok((key, _limit)) => Answer::Prediction(self.shown(&key, self.answer(&key))),
+    fn answer_one(&self, request: pb::PredictRequest, caller: &Identity) -> pb::PredictBatchResponse {
+        let asked = convert::ask(request).and_then(|(mut key, _limit)| {
+            caller.asks("key.project", &mut key)?;
+            Ok(key)
+        });
+        let result = match asked {
+            Ok(key) => Answer::Prediction(self.shown(&key, self.answer(&key))),
             Err(fault) => Answer::Error(pb::AskError { field: fault.field, description: fault.description }),
         };
         pb::PredictBatchResponse { result: Some(result) }
+    }
+}
+
+impl PredictorService {
+    /// Whether `caller` may ask about this attempt: it belongs to the project that was measured, else to the one that is said.
+    async fn may_judge(&self, caller: &Identity, question: &mut Evidence) -> Result<(), Status> {
+        if caller.projects.is_all() {
+            return Ok(());
+        }
+        let found = self.ingest.find(&question.attempt).await;
+        let allowed = match found.map_err(|refusal| status::of_refusal(&refusal))? {
+            Some((summary, _running)) => caller.may_see("attempt", &summary.key.project),
+            None => caller.asks("key.project", &mut question.key),
+        };
+        allowed.map_err(|fault| status::forbidden(&fault))
     }
 }
 
@@ -65,7 +85,10 @@ impl Predictor for PredictorService {
         &self,
         request: Request<pb::PredictRequest>,
     ) -> Result<Response<pb::PredictResponse>, Status> {
-        let (key, _limit) = convert::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
+        let caller = caller(&request);
+        let (mut key, _limit) =
+            convert::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
+        caller.asks("key.project", &mut key).map_err(|fault| status::forbidden(&fault))?;
         let prediction = Some(self.shown(&key, self.answer(&key)));
         Ok(Response::new(pb::PredictResponse { prediction }))
     }
@@ -74,11 +97,11 @@ impl Predictor for PredictorService {
         &self,
         request: Request<Streaming<pb::PredictRequest>>,
     ) -> Result<Response<Self::PredictBatchStream>, Status> {
-        let service = self.clone();
+        let (service, caller) = (self.clone(), caller(&request));
         // a client that never stops asking must not keep the server from stopping
         let answers = request.into_inner().map(move |asked| match asked {
             Ok(_) if service.stopping.is_cancelled() => Err(status::of_refusal(&Refusal::Stopping)),
-            Ok(request) => Ok(service.answer_one(request)),
+            Ok(request) => Ok(service.answer_one(request, &caller)),
             Err(status) => Err(status),
         });
         Ok(Response::new(Box::pin(answers)))
@@ -88,7 +111,10 @@ impl Predictor for PredictorService {
         &self,
         request: Request<pb::ShouldRetryRequest>,
     ) -> Result<Response<pb::ShouldRetryResponse>, Status> {
-        let question = convert::question(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
+        let caller = caller(&request);
+        let mut question =
+            convert::question(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
+        self.may_judge(&caller, &mut question).await?;
         let verdict = self.ingest.judge(question).await.map_err(|refusal| status::of_refusal(&refusal))?;
         Ok(Response::new(pb::ShouldRetryResponse { verdict: Some(reply::verdict(verdict)) }))
     }
@@ -97,7 +123,10 @@ impl Predictor for PredictorService {
         &self,
         request: Request<pb::PredictRequest>,
     ) -> Result<Response<pb::ExplainResponse>, Status> {
-        let (key, limit) = convert::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
+        let caller = caller(&request);
+        let (mut key, limit) =
+            convert::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
+        caller.asks("key.project", &mut key).map_err(|fault| status::forbidden(&fault))?;
         let (prediction, used) = self.learned.read(|history| predict::explain(history, &key, &self.settings));
         let limit = limit.or(self.settings.memory_cap);
         let curve = |history: &History| predict::jobs_curve(history, &key, &self.settings, limit);

@@ -259,6 +259,7 @@ pub(super) fn verdict(verdict: Verdict) -> pb::Verdict {
         next: verdict.next.map(prediction),
         attempts_left: verdict.attempts_left,
         reason: verdict.reason,
+        given_unix_ms: verdict.given_unix_ms.unwrap_or_default(),
         outlook: Some(outlook(verdict.outlook)),
     }
 }

@@ -144,6 +144,13 @@ impl Ingest {
         }
     }
 
+    /// The verdict on an attempt that was given last; `None` if nobody asked. Those of earlier releases have no time and come first.
+    pub(crate) async fn last_verdict(&self, id: &AttemptId) -> Result<Option<Verdict>, Refusal> {
+        let given = store::read_verdicts(&self.parts.store, id, stage::VERDICTS).await;
+        let given = given.map_err(|error| Refusal::Unreadable(error.to_string()))?;
+        Ok(given.into_iter().max_by_key(|verdict| verdict.given_unix_ms))
+    }
+
     /// The summary of an ended attempt, from disk.
     async fn read(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
         let summary = store::read_summary(&self.parts.store, id).await;

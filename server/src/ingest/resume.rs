@@ -192,6 +192,7 @@ mod tests {
             attempts_left: 1,
             reason: String::new(),
             outlook: Outlook { signature, ..Outlook::default() },
+            given_unix_ms: None,
         }
     }
 

@@ -112,6 +112,8 @@ pub(super) struct VerdictJson {
     reason: String,
     /// `null` if the server does not say.
     outlook: Option<OutlookJson>,
+    /// When it was put on disk; 0 if that is not known.
+    given_unix_ms: u64,
 }
 
 /// What the failure is called, and what a retry of it would mean.
@@ -242,6 +244,7 @@ impl From<&Verdict> for VerdictJson {
             attempts_left: verdict.attempts_left,
             reason: verdict.reason.clone(),
             outlook: verdict.outlook.as_ref().map(OutlookJson::from),
+            given_unix_ms: verdict.given_unix_ms,
         }
     }
 }
