@@ -19,6 +19,7 @@
 //! | `replay` | the predictor and the rules of others over recorded history |
 //! | [`admission`] | pods of CI jobs, and what becomes of them |
 //! | [`gantry`] | what stock Spack clients say and hear |
+//! | [`placement`] | pools, the rules over them, kinds of builds |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
 //! | [`domain`] | the words as types |
@@ -39,6 +40,7 @@ mod ingest;
 mod judging;
 mod learned;
 mod metrics;
+pub mod placement;
 pub mod predict;
 mod replay;
 pub mod retry;

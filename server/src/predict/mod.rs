@@ -32,7 +32,7 @@ mod words;
 
 use self::pool::Pool;
 pub use self::settings::Settings;
-use crate::domain::{Bytes, History, JobsCurve, Key, Prediction, UsedAttempt};
+use crate::domain::{Bytes, History, JobsCurve, Key, Placed, Prediction, UsedAttempt};
 
 /// Attempts that [`explain`] lists at most, as the wire contract says.
 const LISTED: usize = 200;
@@ -111,6 +111,7 @@ fn work_out<'h>(history: &'h History, key: &Key, settings: &Settings) -> (Predic
         build_jobs,
         wall_p50: wall.half,
         wall_p95: wall.most,
+        placed: Placed::default(),
     };
     (prediction, pool)
 }
