@@ -20,6 +20,7 @@
 //! | [`admission`] | pods of CI jobs, and what becomes of them |
 //! | [`gantry`] | what stock Spack clients say and hear |
 //! | [`placement`] | pools, the rules over them, kinds of builds |
+//! | `identity` | who calls, and what it may do |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
 //! | [`domain`] | the words as types |
@@ -35,6 +36,7 @@ mod files;
 pub mod gantry;
 mod grpc;
 mod http;
+mod identity;
 mod import;
 mod ingest;
 mod judging;
