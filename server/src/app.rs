@@ -25,6 +25,7 @@ use crate::{
     judging::{Judging, Sources},
     learned::Learned,
     metrics::Metrics,
+    placing::Placing,
     store::{Mode, Store, StoreSettings},
 };
 
@@ -50,6 +51,7 @@ pub struct App {
     ingest: Ingest,
     worker: Worker,
     judging: Judging,
+    placing: Placing,
     token: Option<http::Token>,
 }
 
@@ -90,6 +92,7 @@ impl App {
             policy: config.retry.clone(),
         };
         let judging = Judging::open(sources, Arc::clone(&metrics))?;
+        let placing = Placing::open(config.pools_file.clone(), Arc::clone(&metrics))?;
         let (ingest, mut worker) = Ingest::new(ingest::Parts {
             store: store.clone(),
             learned: learned.clone(),
@@ -97,12 +100,26 @@ impl App {
             clock: Clock,
             predict: Arc::new(config.predict.clone()),
             judging: judging.clone(),
+            placing: placing.clone(),
             open_attempts: config.open_attempts,
             retain: config.retain,
             abandon_after: config.abandon_after,
         });
         worker.resume().await.context("data_dir: cannot read the history")?;
-        Ok(Self { config, grpc, http, admission, store, learned, metrics, ingest, worker, judging, token })
+        Ok(Self {
+            config,
+            grpc,
+            http,
+            admission,
+            store,
+            learned,
+            metrics,
+            ingest,
+            worker,
+            judging,
+            placing,
+            token,
+        })
     }
 
     /// The addresses that are really bound: port 0 becomes a number.
@@ -153,8 +170,20 @@ struct Running {
 
 impl Running {
     fn start(app: App) -> Self {
-        let App { config, grpc, http, admission, store, learned, metrics, ingest, worker, judging, token } =
-            app;
+        let App {
+            config,
+            grpc,
+            http,
+            admission,
+            store,
+            learned,
+            metrics,
+            ingest,
+            worker,
+            judging,
+            placing,
+            token,
+        } = app;
         let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
         let health = HealthReporter::new();
@@ -167,11 +196,13 @@ impl Running {
             predict: Arc::clone(&predict),
             gantry: Arc::new(config.gantry),
             admission: Arc::new(config.admission),
+            placing: placing.clone(),
             token,
             calls: calls.clone(),
             stopping: stopping.clone(),
         };
         let grpc_parts = grpc::Parts {
+            placing: placing.clone(),
             ingest,
             learned,
             predict,
@@ -189,7 +220,8 @@ impl Running {
         let health_service = HealthService::from_health_reporter(health.clone());
         let watch = watch_store(store.clone(), metrics, health.clone(), telling.clone());
         let rules = judging.watch(telling.clone());
-        let watch = async { tokio::try_join!(watch, rules).map(|_both| ()) };
+        let pools = placing.watch(telling.clone());
+        let watch = async { tokio::try_join!(watch, rules, pools).map(|_all| ()) };
         Self {
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
             http: Long::new("HTTP listener", tasks.spawn(serve_http(http, admission, http_parts))),

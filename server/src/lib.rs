@@ -13,6 +13,8 @@
 //! | `ingest` | the only writer: open attempts, acknowledgements, seals, verdicts |
 //! | `learned` | the history, shared |
 //! | `judging` | rules and failures seen before, shared |
+//! | `placing` | the pools in force, and what is open in them, shared |
+//! | `reload` | files that are read again while the server runs |
 //! | [`predict`] | sizes for the next attempt, with their reasons |
 //! | [`retry`] | causes and verdicts |
 //! | `import` | recorded history from files |
@@ -43,7 +45,9 @@ mod judging;
 mod learned;
 mod metrics;
 pub mod placement;
+mod placing;
 pub mod predict;
+mod reload;
 mod replay;
 pub mod retry;
 mod stats;

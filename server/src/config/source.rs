@@ -88,6 +88,10 @@ pub struct Args {
     /// of --rules-dir.
     #[arg(long, value_name = "FILE")]
     retry_policy: Option<String>,
+    /// File with the pools that builds run in, and the rules that put them there ([[pool]], [[rule]] and [kind.NAME] tables);
+    /// changes are taken over as those of --rules-dir.
+    #[arg(long, value_name = "FILE")]
+    pools_file: Option<String>,
     /// Project of the specs that stock Spack asks for [default: that of the newest attempt].
     #[arg(long, value_name = "PATH")]
     allocation_project: Option<String>,
@@ -233,7 +237,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 }
 
 impl Args {
-    fn values(&self) -> [(&'static str, &Option<String>); 44] {
+    fn values(&self) -> [(&'static str, &Option<String>); 45] {
         [
             ("data_dir", &self.data_dir),
             ("grpc_listen", &self.grpc_listen),
@@ -257,6 +261,7 @@ impl Args {
             ("max_attempts", &self.max_attempts),
             ("rules_dir", &self.rules_dir),
             ("retry_policy", &self.retry_policy),
+            ("pools_file", &self.pools_file),
             ("allocation_project", &self.allocation_project),
             ("allocation_extras", &self.allocation_extras),
             ("allocation_max_memory_request", &self.allocation_max_memory_request),

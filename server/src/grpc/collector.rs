@@ -23,6 +23,7 @@ use crate::{
     domain::{AttemptId, Fault},
     ingest::{Ingest, Refusal, StreamHandle},
     metrics::Metrics,
+    placing::Placing,
 };
 
 /// When agents should come back after a stop: long enough for a restart, short against their spools.
@@ -35,6 +36,7 @@ const STREAMS: usize = 20_000;
 #[derive(Debug)]
 pub(super) struct CollectorService {
     ingest: Ingest,
+    placing: Placing,
     metrics: Arc<Metrics>,
     tasks: TaskTracker,
     stopping: CancellationToken,
@@ -45,11 +47,12 @@ impl CollectorService {
     /// A service whose streams run as `tasks` until `stopping`.
     pub(super) fn new(
         ingest: Ingest,
+        placing: Placing,
         metrics: Arc<Metrics>,
         tasks: TaskTracker,
         stopping: CancellationToken,
     ) -> Self {
-        Self { ingest, metrics, tasks, stopping, places: Arc::new(Semaphore::new(STREAMS)) }
+        Self { ingest, placing, metrics, tasks, stopping, places: Arc::new(Semaphore::new(STREAMS)) }
     }
 }
 
@@ -66,6 +69,7 @@ impl Collector for CollectorService {
         let (outbound, answers) = outbound();
         let stream = AgentStream {
             ingest: self.ingest.clone(),
+            placing: self.placing.clone(),
             handle: StreamHandle::new(),
             attempts: HashSet::new(),
             outbound,
@@ -84,6 +88,7 @@ impl Collector for CollectorService {
 /// One stream while it lives.
 struct AgentStream {
     ingest: Ingest,
+    placing: Placing,
     handle: StreamHandle,
     attempts: HashSet<AttemptId>,
     outbound: Outbound<pb::ServerMessage>,
@@ -155,7 +160,11 @@ impl AgentStream {
     }
 
     async fn hello(&mut self, hello: pb::Hello) -> Result<Answer, Refusal> {
-        let attempt = convert::hello(hello)?;
+        let tags = convert::runner_tags(&hello)?;
+        let mut attempt = convert::hello(hello)?;
+        if attempt.opening.pool.is_empty() {
+            attempt.opening.pool = self.placing.named_by(&tags);
+        }
         let id = attempt.id.clone();
         if !self.attempts.contains(&id) && self.attempts.len() >= limits::STREAM_ATTEMPTS {
             let description =

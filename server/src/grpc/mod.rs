@@ -5,6 +5,7 @@ mod collector;
 mod convert;
 mod incoming;
 mod outbound;
+mod placement;
 mod predictor;
 mod reply;
 mod stats;
@@ -15,9 +16,13 @@ use std::{sync::Arc, time::Duration};
 pub(crate) use calls::Calls;
 use collector::CollectorService;
 pub(crate) use convert::key as checked_key;
+use placement::PlacementService;
 use plimsoll_proto::{
     DESCRIPTORS, limits,
-    v1::{collector_server::CollectorServer, predictor_server::PredictorServer, stats_server::StatsServer},
+    v1::{
+        collector_server::CollectorServer, placement_server::PlacementServer,
+        predictor_server::PredictorServer, stats_server::StatsServer,
+    },
 };
 use predictor::PredictorService;
 use stats::StatsService;
@@ -30,7 +35,7 @@ use tonic_health::{
     server::{HealthReporter, HealthService},
 };
 
-use crate::{ingest::Ingest, learned::Learned, metrics::Metrics, predict};
+use crate::{ingest::Ingest, learned::Learned, metrics::Metrics, placing::Placing, predict};
 
 /// A connection that does not answer a ping for this long is gone.
 const KEEPALIVE: Duration = Duration::from_secs(20);
@@ -49,6 +54,7 @@ const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     pub(crate) ingest: Ingest,
+    pub(crate) placing: Placing,
     pub(crate) learned: Learned,
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) metrics: Arc<Metrics>,
@@ -66,6 +72,7 @@ pub(crate) async fn set_health(health: &HealthReporter, serving: bool, writable:
     health.set_service_status("", status(serving)).await;
     health.set_service_status("plimsoll.v1.Predictor", status(serving)).await;
     health.set_service_status("plimsoll.v1.Stats", status(serving)).await;
+    health.set_service_status("plimsoll.v1.Placement", status(serving)).await;
     health.set_service_status("plimsoll.v1.Collector", status(serving && writable)).await;
 }
 
@@ -79,17 +86,19 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let Parts { ingest, learned, predict, metrics, calls, connections, tasks, stopping } = parts;
+    let Parts { ingest, placing, learned, predict, metrics, calls, connections, tasks, stopping } = parts;
     let (connections, taking) = incoming::incoming(listener, connections, Arc::clone(&metrics));
     let predictor = PredictorService {
         learned: learned.clone(),
         settings: predict,
         ingest: ingest.clone(),
+        placing: placing.clone(),
         metrics: Arc::clone(&metrics),
         stopping: stopping.clone(),
     };
+    let placement = PlacementService { placing: placing.clone() };
     let stats = StatsService::new(learned, ingest.clone(), tasks.clone(), stopping.clone());
-    let collector = CollectorService::new(ingest, metrics, tasks, stopping.clone());
+    let collector = CollectorService::new(ingest, placing, metrics, tasks, stopping.clone());
     let serving = Server::builder()
         .layer(calls)
         .timeout(ANSWER_WITHIN)
@@ -102,6 +111,7 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
         .add_service(reflection().build_v1alpha()?)
         .add_service(CollectorServer::new(collector).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(PredictorServer::new(predictor).max_decoding_message_size(limits::MESSAGE_BYTES))
+        .add_service(PlacementServer::new(placement).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(StatsServer::new(stats).max_decoding_message_size(limits::MESSAGE_BYTES))
         .serve_with_incoming_shutdown(connections, stopping.cancelled_owned());
     // the first drops what the second hands over, and so ends it

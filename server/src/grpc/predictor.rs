@@ -16,6 +16,7 @@ use crate::{
     ingest::{Ingest, Refusal},
     learned::Learned,
     metrics::{Kind, Metrics},
+    placing::Placing,
     predict,
 };
 
@@ -25,6 +26,7 @@ pub(super) struct PredictorService {
     pub(super) learned: Learned,
     pub(super) settings: Arc<predict::Settings>,
     pub(super) ingest: Ingest,
+    pub(super) placing: Placing,
     pub(super) metrics: Arc<Metrics>,
     pub(super) stopping: CancellationToken,
 }
@@ -36,7 +38,7 @@ impl PredictorService {
         self.metrics.predict_seconds.observe(began.elapsed().as_secs_f64());
         let rung = prediction.memory_limit.basis.rung;
         self.metrics.predictions.get_or_create(&Kind::of(rung.as_str())).inc();
-        prediction
+        self.placing.put(key, prediction)
     }
 
     fn answer_one(&self, request: pb::PredictRequest) -> pb::PredictBatchResponse {
@@ -94,7 +96,7 @@ impl Predictor for PredictorService {
         let limit = limit.or(self.settings.memory_cap);
         let curve = |history: &History| predict::jobs_curve(history, &key, &self.settings, limit);
         Ok(Response::new(pb::ExplainResponse {
-            prediction: Some(reply::prediction(prediction)),
+            prediction: Some(reply::prediction(self.placing.put(&key, prediction))),
             attempts: used.iter().take(limits::EXPLAIN_ATTEMPTS).map(reply::used_attempt).collect(),
             jobs: Some(reply::jobs_curve(self.learned.read(curve))),
         }))

@@ -189,6 +189,9 @@ pub(super) fn prediction(prediction: Prediction) -> pb::Prediction {
         confidence: prediction.confidence,
         attempts: prediction.attempts,
         reason: prediction.reason,
+        pool: prediction.placed.pool,
+        clamped: prediction.placed.clamped,
+        pool_reason: prediction.placed.reason,
     }
 }
 

@@ -39,7 +39,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     admin::backup::ENDPOINT, admission, domain::Fault, gantry, grpc::Calls, ingest::Ingest, learned::Learned,
-    metrics::Metrics, predict, store::Store,
+    metrics::Metrics, placing::Placing, predict, store::Store,
 };
 use refusal::refuse;
 pub(crate) use tls::{Certificate, TlsListener};
@@ -62,6 +62,7 @@ pub(crate) struct Parts {
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) gantry: Arc<gantry::Settings>,
     pub(crate) admission: Arc<admission::Settings>,
+    pub(crate) placing: Placing,
     /// Of the job hook; `None` takes every hook.
     pub(crate) token: Option<Token>,
     pub(crate) calls: Calls,

@@ -37,6 +37,7 @@ use crate::{
     judging::Judging,
     learned::Learned,
     metrics::{Kind, Metrics},
+    placing::Placing,
     predict,
     store::{self, Store, StoreError},
 };
@@ -60,6 +61,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Clock,
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) judging: Judging,
+    pub(crate) placing: Placing,
     /// Attempts that may be open at once.
     pub(crate) open_attempts: usize,
     /// How old samples may get.
