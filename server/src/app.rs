@@ -25,6 +25,7 @@ use crate::{
     judging::{Judging, Sources},
     learned::Learned,
     metrics::Metrics,
+    placing::Placing,
     store::{Mode, Store, StoreSettings},
 };
 
@@ -53,6 +54,7 @@ pub struct App {
     ingest: Ingest,
     worker: Worker,
     judging: Judging,
+    placing: Placing,
     token: Option<http::Token>,
     guard: Guard,
 }
@@ -95,6 +97,7 @@ impl App {
         };
         let judging = Judging::open(sources, Arc::clone(&metrics))?;
         let guard = Guard::open(config.access_file.clone(), Arc::clone(&metrics))?;
+        let placing = Placing::open(config.pools_file.clone(), Arc::clone(&metrics))?;
         let (ingest, mut worker) = Ingest::new(ingest::Parts {
             store: store.clone(),
             learned: learned.clone(),
@@ -102,6 +105,7 @@ impl App {
             clock: Clock,
             predict: Arc::new(config.predict.clone()),
             judging: judging.clone(),
+            placing: placing.clone(),
             open_attempts: config.open_attempts,
             retain: config.retain,
             abandon_after: config.abandon_after,
@@ -118,6 +122,7 @@ impl App {
             ingest,
             worker,
             judging,
+            placing,
             token,
             guard,
         })
@@ -182,6 +187,7 @@ impl Running {
             ingest,
             worker,
             judging,
+            placing,
             token,
             guard,
         } = app;
@@ -197,6 +203,7 @@ impl Running {
             learned: learned.clone(),
             predict: Arc::clone(&predict),
             shadow: Arc::clone(&shadow),
+            placing: placing.clone(),
             metrics: Arc::clone(&metrics),
             calls: calls.clone(),
             guard: guard.clone(),
@@ -213,6 +220,7 @@ impl Running {
             shadow,
             gantry: Arc::new(config.gantry),
             admission: Arc::new(config.admission),
+            placing: placing.clone(),
             token,
             inside: grpc::Inside::new(&grpc_parts),
             shown: Arc::new(shown),
@@ -225,10 +233,14 @@ impl Running {
         let health_service = HealthService::from_health_reporter(health.clone());
         let disk = watch_disk(bounds.data_dir, Arc::clone(&metrics), telling.clone());
         let watch = watches((store.clone(), metrics, health.clone()), judging, guard, telling.clone());
-        let watch = async { tokio::try_join!(watch, disk).map(|_both| ()) };
+        let pools = placing.watch(telling.clone());
+        let watch = async { tokio::try_join!(watch, disk, pools).map(|_all| ()) };
         Self {
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
-            http: Long::new("HTTP listener", tasks.spawn(serve_http(http, admission, http_parts, http_bounds))),
+            http: Long::new(
+                "HTTP listener",
+                tasks.spawn(serve_http(http, admission, http_parts, http_bounds)),
+            ),
             watch: Long::new("watch over the store", tasks.spawn(watch)),
             worker: Long::new("ingest", worker),
             store,

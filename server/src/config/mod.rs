@@ -56,6 +56,8 @@ pub struct Config {
     pub retry_policy: Option<PathBuf>,
     /// Directory with rules of the operator, beside those of the program.
     pub rules_dir: Option<PathBuf>,
+    /// File with pools and the rules over them; it is read again while the server runs.
+    pub pools_file: Option<PathBuf>,
     /// What stock Spack clients are told.
     pub gantry: gantry::Settings,
     /// What becomes of pods.
@@ -111,6 +113,7 @@ impl Default for Config {
             retry: retry::Policy::default(),
             retry_policy: None,
             rules_dir: None,
+            pools_file: None,
             gantry: gantry::Settings::default(),
             admission: admission::Settings::default(),
             places: BTreeMap::new(),

@@ -102,6 +102,10 @@ pub struct Args {
     /// of --rules-dir.
     #[arg(long, value_name = "FILE")]
     retry_policy: Option<String>,
+    /// File with the pools that builds run in, and the rules that put them there ([[pool]], [[rule]] and [kind.NAME] tables);
+    /// changes are taken over as those of --rules-dir.
+    #[arg(long, value_name = "FILE")]
+    pools_file: Option<String>,
     /// Project of the specs that stock Spack asks for [default: that of the newest attempt].
     #[arg(long, value_name = "PATH")]
     allocation_project: Option<String>,
@@ -285,6 +289,7 @@ impl Args {
             ("shadow_apply", &self.shadow_apply),
             ("rules_dir", &self.rules_dir),
             ("retry_policy", &self.retry_policy),
+            ("pools_file", &self.pools_file),
             ("allocation_project", &self.allocation_project),
             ("allocation_extras", &self.allocation_extras),
             ("allocation_max_memory_request", &self.allocation_max_memory_request),

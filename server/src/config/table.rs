@@ -88,6 +88,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default()
     }),
     Setting { name: "retry_policy", set: set_retry_policy, get: show_retry_policy },
+    setting!("pools_file", pools_file, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
     setting!("max_attempts", retry.max_attempts, |t| parse::number(t, &(1..=20)), ToString::to_string),
     setting!("allocation_project", gantry.project, |t| project(t).map(Some), |p: &Option<String>| p
         .clone()

@@ -138,7 +138,8 @@ impl Worker {
     }
 
     async fn take_up(&self, attempt: Attempt) -> Result<Session, StoreError> {
-        let mut session = Session::new(Arc::new(attempt), self.now());
+        let place = self.parts.placing.places().hold(&attempt.opening.pool);
+        let mut session = Session { place, ..Session::new(Arc::new(attempt), self.now()) };
         let (id, progress) = (session.attempt.id.clone(), &mut session.progress);
         // a run at a time: an attempt that never ends has more samples than memory
         let extent = store::each_run(&self.parts.store, &id, |run| {
