@@ -25,6 +25,7 @@ use crate::{
     judging::{Judging, Sources},
     learned::Learned,
     metrics::Metrics,
+    stats::Stats,
     store::{Mode, Store, StoreSettings},
 };
 
@@ -82,7 +83,8 @@ impl App {
         let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache };
         let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
         let store = opened.context("data_dir: opening the store ended badly")?.context("data_dir")?;
-        let learned = Learned::new(History::new(config.history_attempts));
+        let stats = Stats::new(config.stats.clone());
+        let learned = Learned::with_stats(History::new(config.history_attempts), stats);
         let metrics = Arc::new(Metrics::new());
         let sources = Sources {
             rules_dir: config.rules_dir.clone(),
@@ -159,6 +161,7 @@ impl Running {
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
         let health = HealthReporter::new();
         let predict = Arc::new(config.predict);
+        let learned_stats = learned.stats().clone();
         let http_parts = http::Parts {
             metrics: Arc::clone(&metrics),
             store: store.clone(),
@@ -181,6 +184,9 @@ impl Running {
             tasks: streams.clone(),
             stopping: stopping.clone(),
         };
+        let stats = learned_stats;
+        // nobody waits for it: who asks meanwhile waits for what is left
+        drop(tasks.spawn_blocking(move || stats.warm()));
         let work = worker.run(ingesting.clone());
         let worker = tasks.spawn(async {
             work.await;

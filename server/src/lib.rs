@@ -42,7 +42,7 @@ mod metrics;
 pub mod predict;
 mod replay;
 pub mod retry;
-mod stats;
+pub mod stats;
 pub mod store;
 
 pub use app::{Addresses, App};

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{admission, gantry, ingest::Retain, predict, retry};
+use crate::{admission, gantry, ingest::Retain, predict, retry, stats};
 pub(crate) use parse::share as parse_share;
 pub use source::Args;
 
@@ -55,6 +55,8 @@ pub struct Config {
     pub gantry: gantry::Settings,
     /// What becomes of pods.
     pub admission: admission::Settings,
+    /// How statistics count.
+    pub stats: stats::Settings,
 }
 
 /// How log lines look.
@@ -91,6 +93,7 @@ impl Default for Config {
             rules_dir: None,
             gantry: gantry::Settings::default(),
             admission: admission::Settings::default(),
+            stats: stats::Settings::default(),
         }
     }
 }
@@ -178,6 +181,8 @@ impl Config {
         check(wrong, "default_memory_request", "is above default_memory_limit");
         let wrong = predict.memory_cap.is_some_and(|cap| cap < predict.memory_limit);
         check(wrong, "memory_cap", "is below default_memory_limit");
+        let wrong = self.stats.currency.is_empty() != self.stats.prices.is_free();
+        check(wrong, "currency", "and prices belong together: set both, or none");
         found
     }
 }

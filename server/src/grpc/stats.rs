@@ -5,7 +5,7 @@ mod get;
 mod rows;
 mod watch;
 
-use std::sync::Arc;
+use std::{cmp::Reverse, sync::Arc};
 
 use asked::filter;
 use plimsoll_proto::{
@@ -73,9 +73,12 @@ impl Stats for StatsService {
         &self,
         request: Request<pb::ListAttemptsRequest>,
     ) -> Result<Response<pb::ListAttemptsResponse>, Status> {
-        let request = request.into_inner();
-        let chosen =
-            choose(&self.learned.newest_first(), request).map_err(|fault| status::of_fault(&fault))?;
+        let mut request = request.into_inner();
+        let filter = filter(request.filter.take()).map_err(|fault| status::of_fault(&fault))?;
+        let mut attempts = Vec::new();
+        self.learned.stats().each(&filter, |brief| attempts.push(Arc::clone(brief)));
+        attempts.sort_by_cached_key(|brief| Reverse((brief.ended_unix_ms(), brief.attempt.clone())));
+        let chosen = choose(&attempts, &request).map_err(|fault| status::of_fault(&fault))?;
         let mut page = Page::default();
         for id in &chosen.attempts {
             let summary = self.ingest.listed(id).await.map_err(|refusal| status::of_refusal(&refusal))?;
@@ -169,7 +172,7 @@ struct Chosen {
 }
 
 /// Chooses the attempts of one page. The token is the id of the last attempt shown, so new attempts do not shift the pages.
-fn choose(attempts: &[Arc<Brief>], request: pb::ListAttemptsRequest) -> Result<Chosen, Fault> {
+fn choose(attempts: &[Arc<Brief>], request: &pb::ListAttemptsRequest) -> Result<Chosen, Fault> {
     let size = match request.page_size {
         0 => 100,
         size if size <= limits::PAGE_SIZE => size as usize,
@@ -178,7 +181,6 @@ fn choose(attempts: &[Arc<Brief>], request: pb::ListAttemptsRequest) -> Result<C
             return Err(Fault::new("page_size", description));
         }
     };
-    let filter = filter(request.filter)?;
     let after = match request.page_token.as_str() {
         "" => 0,
         token => {
@@ -190,7 +192,7 @@ fn choose(attempts: &[Arc<Brief>], request: pb::ListAttemptsRequest) -> Result<C
             })?
         }
     };
-    let mut taken = attempts.iter().skip(after).filter(|attempt| filter.takes(attempt));
+    let mut taken = attempts.iter().skip(after);
     let chosen = taken.by_ref().take(size).map(|attempt| attempt.attempt.clone()).collect();
     Ok(Chosen { attempts: chosen, more: taken.next().is_some() })
 }
@@ -243,7 +245,7 @@ mod tests {
         let mut request = pb::ListAttemptsRequest { page_size: 10, ..Default::default() };
         let mut seen = Vec::new();
         loop {
-            let chosen = choose(&attempts, request.clone()).unwrap();
+            let chosen = choose(&attempts, &request).unwrap();
             let mut page = Page::default();
             // the fifth was removed from the disk meanwhile
             let found = chosen.attempts.iter().filter(|id| id.as_str() != "4");
@@ -261,9 +263,9 @@ mod tests {
     #[test]
     fn a_token_or_size_that_makes_no_sense_is_named() {
         let bad = pb::ListAttemptsRequest { page_token: "zzz".into(), ..Default::default() };
-        assert_eq!(choose(&attempts(1), bad).unwrap_err().field, "page_token");
+        assert_eq!(choose(&attempts(1), &bad).unwrap_err().field, "page_token");
         let bad = pb::ListAttemptsRequest { page_size: 1001, ..Default::default() };
-        assert_eq!(choose(&attempts(1), bad).unwrap_err().field, "page_size");
+        assert_eq!(choose(&attempts(1), &bad).unwrap_err().field, "page_size");
     }
 
     #[test]
@@ -279,7 +281,7 @@ mod tests {
         let mut request = pb::ListAttemptsRequest { page_size: 1000, ..Default::default() };
         let (mut seen, mut pages) = (0, 0);
         loop {
-            let chosen = choose(&attempts, request.clone()).unwrap();
+            let chosen = choose(&attempts, &request).unwrap();
             let mut page = Page::default();
             let whole = chosen.attempts.iter().all(|id| page.takes(long(id)));
             let answer = if whole { page.end(&chosen) } else { page.cut() };

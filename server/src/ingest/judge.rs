@@ -91,6 +91,7 @@ impl Ingest {
         let (evidence, verdict) = self.weigh(asked).await?;
         let verdict = self.record(fingerprint, verdict).await?;
         self.parts.judging.learn(&evidence.key, &verdict);
+        self.parts.learned.judged(&verdict);
         self.parts.metrics.verdicts.get_or_create(&Kind::of(verdict.cause.as_str())).inc();
         Ok(verdict)
     }
