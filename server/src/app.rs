@@ -26,6 +26,7 @@ use crate::{
     learned::Learned,
     metrics::Metrics,
     placing::Placing,
+    stats::Stats,
     store::{Mode, Store, StoreSettings},
 };
 
@@ -88,7 +89,8 @@ impl App {
         let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache };
         let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
         let store = opened.context("data_dir: opening the store ended badly")?.context("data_dir")?;
-        let learned = Learned::new(History::new(config.history_attempts));
+        let stats = Stats::new(config.stats.clone());
+        let learned = Learned::with_stats(History::new(config.history_attempts), stats);
         let metrics = Arc::new(Metrics::new());
         let sources = Sources {
             rules_dir: config.rules_dir.clone(),
@@ -198,6 +200,9 @@ impl Running {
         let http_bounds = http::Bounds::of(connections.http);
         let (bounds, shown) = (config.clone(), config.in_force());
         let (predict, shadow) = (Arc::new(config.predict), Arc::new(config.shadow));
+        let stats = learned.stats().clone();
+        // nobody waits for it: who asks meanwhile waits for what is left
+        drop(tasks.spawn_blocking(move || stats.warm()));
         let grpc_parts = grpc::Parts {
             ingest: ingest.clone(),
             learned: learned.clone(),

@@ -55,7 +55,7 @@ mod reload;
 mod replay;
 pub mod retry;
 pub mod shadow;
-mod stats;
+pub mod stats;
 pub mod store;
 
 pub use app::{Addresses, App};

@@ -175,6 +175,16 @@ pub struct Args {
     /// Address at which that agent finds this server [default: <http://plimsoll:7410>].
     #[arg(long, value_name = "URL")]
     admit_agent_server: Option<String>,
+    /// What a GiB and a core cost for an hour, as 0.005/0.04; of single pools after it, as 0.005/0.04, big=0.006/0.05.
+    #[arg(long, value_name = "PRICES")]
+    prices: Option<String>,
+    /// Currency of the prices, for example EUR.
+    #[arg(long, value_name = "NAME")]
+    currency: Option<String>,
+    /// Classes of branches and tags for statistics, NAME=PATTERN with spaces between; the first that takes a ref counts, and
+    /// "other" is what none takes [default: pull-request, tag and protected, as they are commonly named].
+    #[arg(long, value_name = "CLASSES")]
+    ref_classes: Option<String>,
 }
 
 /// What `--help` says of a setting; empty if it is not an option.
@@ -313,6 +323,9 @@ impl Args {
             ("admit_agent_cpu", &self.admit_agent_cpu),
             ("admit_agent_memory", &self.admit_agent_memory),
             ("admit_agent_server", &self.admit_agent_server),
+            ("prices", &self.prices),
+            ("currency", &self.currency),
+            ("ref_classes", &self.ref_classes),
         ]
     }
 }

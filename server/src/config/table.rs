@@ -8,6 +8,7 @@ use crate::{
     domain::{Bytes, Cores},
     gantry::Extra,
     retry,
+    stats::{Prices, RefClasses},
 };
 
 /// One setting. `get` gives an empty text for one that is not set.
@@ -149,12 +150,20 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("admit_agent_cpu", admission.agent_cpu, parse::cores, |c: &Cores| show_cores(Some(*c))),
     setting!("admit_agent_memory", admission.agent_memory, parse::size, |b: &Bytes| size(*b)),
     setting!("admit_agent_server", admission.agent_server, plain, String::clone),
+    setting!("prices", stats.prices, Prices::parse, ToString::to_string),
+    setting!("currency", stats.currency, currency, String::clone),
+    setting!("ref_classes", stats.ref_classes, RefClasses::parse, ToString::to_string),
 ];
 
 /// A word without spaces, as an image or an address is.
 fn plain(text: &str) -> Result<String, String> {
     let fits = !text.is_empty() && !text.chars().any(|c| c.is_whitespace() || c.is_control());
     if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is empty or holds spaces")) }
+}
+
+fn currency(text: &str) -> Result<String, String> {
+    let fits = text.chars().count() <= 8 && !text.chars().any(|c| c.is_whitespace() || c.is_control());
+    if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is not a currency; write it as EUR")) }
 }
 
 fn namespaces(text: &str) -> Result<Vec<String>, String> {

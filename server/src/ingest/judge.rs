@@ -93,6 +93,7 @@ impl Ingest {
         if !evidence.is_untrusted() {
             self.parts.judging.learn(&evidence.key, &verdict);
         }
+        self.parts.learned.judged(&verdict);
         self.parts.metrics.judged(verdict.cause, verdict.action);
         Ok(verdict)
     }
