@@ -189,6 +189,7 @@ pub(super) fn prediction(prediction: Prediction) -> pb::Prediction {
         confidence: prediction.confidence,
         attempts: prediction.attempts,
         reason: prediction.reason,
+        shadow: false,
     }
 }
 

@@ -6,7 +6,6 @@ use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 use super::{Ingest, Parts, Refusal};
 use crate::{
     domain::{Bytes, Cause, Evidence, Fault, Growth, Key, ListedRun, Millis, Summary, Verdict},
-    metrics::Kind,
     retry::Flaky,
     store,
 };
@@ -91,8 +90,10 @@ impl Ingest {
         let (evidence, mut verdict) = self.weigh(asked).await?;
         verdict.given_unix_ms = Some(self.parts.clock.now_unix_ms());
         let verdict = self.record(fingerprint, verdict).await?;
-        self.parts.judging.learn(&evidence.key, &verdict);
-        self.parts.metrics.verdicts.get_or_create(&Kind::of(verdict.cause.as_str())).inc();
+        if !evidence.is_untrusted() {
+            self.parts.judging.learn(&evidence.key, &verdict);
+        }
+        self.parts.metrics.judged(verdict.cause, verdict.action);
         Ok(verdict)
     }
 
@@ -164,6 +165,7 @@ mod tests {
     use crate::{
         domain::{AttemptId, Exit, Hints},
         ingest::fixture,
+        metrics::Kind,
         store::Store,
     };
 

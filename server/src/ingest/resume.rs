@@ -9,7 +9,7 @@ use foldhash::fast::RandomState;
 
 use super::{session::Session, worker::Worker};
 use crate::{
-    domain::{Attempt, AttemptId, Fact, Key, Summary, Verdict},
+    domain::{Attempt, AttemptId, Fact, History, Key, Summary, Verdict},
     store::{self, Loaded, StoreError},
 };
 
@@ -79,7 +79,8 @@ impl Judged {
     }
 
     fn meet(&mut self, summary: &Summary) {
-        for verdict in self.waiting.remove(&summary.attempt).into_iter().flatten() {
+        let waiting = self.waiting.remove(&summary.attempt);
+        for verdict in waiting.into_iter().flatten().filter(|_| !summary.opening.untrusted) {
             self.met.push((summary.key.clone(), verdict));
         }
     }
@@ -115,13 +116,17 @@ impl Worker {
     async fn remember(&self) -> Result<Loaded, StoreError> {
         let mut judged = Judged::default();
         store::load_verdicts(&self.parts.store, |verdict| judged.take(verdict)).await?;
-        let mut newest = Newest::of(self.parts.learned.capacity());
+        let capacity = self.parts.learned.capacity();
+        let mut newest = [Newest::of(capacity), Newest::of(History::untrusted_of(capacity))];
         let take = |summary: Summary| {
             judged.meet(&summary);
-            newest.take(summary);
+            self.parts.metrics.remember(&summary);
+            // however many untrusted ones there are, they push no trusted one out
+            let [trusted, untrusted] = &mut newest;
+            (if summary.opening.untrusted { untrusted } else { trusted }).take(summary);
         };
         let loaded = store::load_summaries(&self.parts.store, take).await?;
-        let known = self.parts.learned.learn_all(newest.oldest_first());
+        let [_, known] = newest.map(|newest| self.parts.learned.learn_all(newest.oldest_first()));
         self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
         for (key, verdict) in judged.met {
             // a verdict on an attempt that is remembered no longer has nothing to say about the next one

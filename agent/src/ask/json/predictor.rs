@@ -30,6 +30,8 @@ pub(super) struct PredictionJson {
     attempts: u32,
     /// One sentence.
     reason: String,
+    /// Shadow mode: to be looked at, and not to be put into force.
+    shadow: bool,
 }
 
 /// A number with its reason.
@@ -161,6 +163,7 @@ impl From<&Prediction> for PredictionJson {
             confidence: prediction.confidence,
             attempts: prediction.attempts,
             reason: prediction.reason.clone(),
+            shadow: prediction.shadow,
         }
     }
 }
