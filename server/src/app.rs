@@ -228,7 +228,10 @@ impl Running {
         let watch = async { tokio::try_join!(watch, disk).map(|_both| ()) };
         Self {
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
-            http: Long::new("HTTP listener", tasks.spawn(serve_http(http, admission, http_parts, http_bounds))),
+            http: Long::new(
+                "HTTP listener",
+                tasks.spawn(serve_http(http, admission, http_parts, http_bounds)),
+            ),
             watch: Long::new("watch over the store", tasks.spawn(watch)),
             worker: Long::new("ingest", worker),
             store,

@@ -21,7 +21,6 @@ use super::{
     reply, status,
 };
 use crate::{
-    domain::Fault,
     ingest::{Ingest, Running},
     learned::Learned,
 };

@@ -53,8 +53,7 @@ use crate::{
     ingest::Ingest,
     learned::Learned,
     metrics::Metrics,
-    predict,
-    shadow,
+    predict, shadow,
     store::Store,
 };
 use refusal::refuse;
