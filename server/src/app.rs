@@ -25,6 +25,8 @@ use crate::{
     judging::{Judging, Sources},
     learned::Learned,
     metrics::Metrics,
+    placing::Placing,
+    stats::Stats,
     store::{Mode, Store, StoreSettings},
 };
 
@@ -53,6 +55,7 @@ pub struct App {
     ingest: Ingest,
     worker: Worker,
     judging: Judging,
+    placing: Placing,
     token: Option<http::Token>,
     guard: Guard,
 }
@@ -86,7 +89,8 @@ impl App {
         let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache };
         let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
         let store = opened.context("data_dir: opening the store ended badly")?.context("data_dir")?;
-        let learned = Learned::new(History::new(config.history_attempts));
+        let stats = Stats::new(config.stats.clone());
+        let learned = Learned::with_stats(History::new(config.history_attempts), stats);
         let metrics = Arc::new(Metrics::new());
         let sources = Sources {
             rules_dir: config.rules_dir.clone(),
@@ -95,6 +99,7 @@ impl App {
         };
         let judging = Judging::open(sources, Arc::clone(&metrics))?;
         let guard = Guard::open(config.access_file.clone(), Arc::clone(&metrics))?;
+        let placing = Placing::open(config.pools_file.clone(), Arc::clone(&metrics))?;
         let (ingest, mut worker) = Ingest::new(ingest::Parts {
             store: store.clone(),
             learned: learned.clone(),
@@ -102,6 +107,7 @@ impl App {
             clock: Clock,
             predict: Arc::new(config.predict.clone()),
             judging: judging.clone(),
+            placing: placing.clone(),
             open_attempts: config.open_attempts,
             retain: config.retain,
             abandon_after: config.abandon_after,
@@ -118,6 +124,7 @@ impl App {
             ingest,
             worker,
             judging,
+            placing,
             token,
             guard,
         })
@@ -182,6 +189,7 @@ impl Running {
             ingest,
             worker,
             judging,
+            placing,
             token,
             guard,
         } = app;
@@ -192,11 +200,15 @@ impl Running {
         let http_bounds = http::Bounds::of(connections.http);
         let (bounds, shown) = (config.clone(), config.in_force());
         let (predict, shadow) = (Arc::new(config.predict), Arc::new(config.shadow));
+        let stats = learned.stats().clone();
+        // nobody waits for it: who asks meanwhile waits for what is left
+        drop(tasks.spawn_blocking(move || stats.warm()));
         let grpc_parts = grpc::Parts {
             ingest: ingest.clone(),
             learned: learned.clone(),
             predict: Arc::clone(&predict),
             shadow: Arc::clone(&shadow),
+            placing: placing.clone(),
             metrics: Arc::clone(&metrics),
             calls: calls.clone(),
             guard: guard.clone(),
@@ -213,6 +225,7 @@ impl Running {
             shadow,
             gantry: Arc::new(config.gantry),
             admission: Arc::new(config.admission),
+            placing: placing.clone(),
             token,
             inside: grpc::Inside::new(&grpc_parts),
             shown: Arc::new(shown),
@@ -225,7 +238,8 @@ impl Running {
         let health_service = HealthService::from_health_reporter(health.clone());
         let disk = watch_disk(bounds.data_dir, Arc::clone(&metrics), telling.clone());
         let watch = watches((store.clone(), metrics, health.clone()), judging, guard, telling.clone());
-        let watch = async { tokio::try_join!(watch, disk).map(|_both| ()) };
+        let pools = placing.watch(telling.clone());
+        let watch = async { tokio::try_join!(watch, disk, pools).map(|_all| ()) };
         Self {
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
             http: Long::new(

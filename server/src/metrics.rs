@@ -123,6 +123,11 @@ metrics! {
     access_refused: Kinds = "access_refused", "Callers that were refused, by the reason";
     rules_refused: Gauge = "rules_refused",
         "1 if the rules or the retry policy on disk are wrong and not in force";
+    pools_reloads: Kinds = "pools_reloads",
+        "Times that the file of pools was read again: taken, refused (the one in force stayed)";
+    pools_refused: Gauge = "pools_refused", "1 if the file of pools is wrong and not in force";
+    placements: Kinds = "placements",
+        "Predictions that were put into a pool: fits, clamped (no pool has as much), none (no pool takes it)";
     allocations: Kinds = "allocations",
         "Requests for an allocation: answered, late (the defaults were sent), refused, shadow (nothing was sent)";
     hooks: Kinds = "hooks", "Job hooks, by what became of them; dropped: the queue was full";

@@ -43,6 +43,8 @@ fn agent_process() {
             key: Key { package: "zlib".to_owned(), ..Key::default() },
             number: 1,
             retries: String::new(),
+            pool: String::new(),
+            runner_tags: Vec::new(),
             asked: Resources::default(),
             interval: Duration::from_secs(1),
             delivery: delivery::Settings {

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{admission, gantry, ingest::Retain, predict, retry, shadow};
+use crate::{admission, gantry, ingest::Retain, predict, retry, shadow, stats};
 pub(crate) use parse::share as parse_share;
 pub use source::Args;
 
@@ -56,10 +56,14 @@ pub struct Config {
     pub retry_policy: Option<PathBuf>,
     /// Directory with rules of the operator, beside those of the program.
     pub rules_dir: Option<PathBuf>,
+    /// File with pools and the rules over them; it is read again while the server runs.
+    pub pools_file: Option<PathBuf>,
     /// What stock Spack clients are told.
     pub gantry: gantry::Settings,
     /// What becomes of pods.
     pub admission: admission::Settings,
+    /// How statistics count.
+    pub stats: stats::Settings,
     /// Where each setting comes from, by its name; those that are not here are defaults.
     pub places: BTreeMap<&'static str, String>,
 }
@@ -111,8 +115,10 @@ impl Default for Config {
             retry: retry::Policy::default(),
             retry_policy: None,
             rules_dir: None,
+            pools_file: None,
             gantry: gantry::Settings::default(),
             admission: admission::Settings::default(),
+            stats: stats::Settings::default(),
             places: BTreeMap::new(),
         }
     }
@@ -217,6 +223,8 @@ impl Config {
         check(wrong, "default_memory_request", "is above default_memory_limit");
         let wrong = predict.memory_cap.is_some_and(|cap| cap < predict.memory_limit);
         check(wrong, "memory_cap", "is below default_memory_limit");
+        let wrong = self.stats.currency.is_empty() != self.stats.prices.is_free();
+        check(wrong, "currency", "and prices belong together: set both, or none");
         found
     }
 }

@@ -102,6 +102,10 @@ pub struct Args {
     /// of --rules-dir.
     #[arg(long, value_name = "FILE")]
     retry_policy: Option<String>,
+    /// File with the pools that builds run in, and the rules that put them there ([[pool]], [[rule]] and [kind.NAME] tables);
+    /// changes are taken over as those of --rules-dir.
+    #[arg(long, value_name = "FILE")]
+    pools_file: Option<String>,
     /// Project of the specs that stock Spack asks for [default: that of the newest attempt].
     #[arg(long, value_name = "PATH")]
     allocation_project: Option<String>,
@@ -171,6 +175,16 @@ pub struct Args {
     /// Address at which that agent finds this server [default: <http://plimsoll:7410>].
     #[arg(long, value_name = "URL")]
     admit_agent_server: Option<String>,
+    /// What a GiB and a core cost for an hour, as 0.005/0.04; of single pools after it, as 0.005/0.04, big=0.006/0.05.
+    #[arg(long, value_name = "PRICES")]
+    prices: Option<String>,
+    /// Currency of the prices, for example EUR.
+    #[arg(long, value_name = "NAME")]
+    currency: Option<String>,
+    /// Classes of branches and tags for statistics, NAME=PATTERN with spaces between; the first that takes a ref counts, and
+    /// "other" is what none takes [default: pull-request, tag and protected, as they are commonly named].
+    #[arg(long, value_name = "CLASSES")]
+    ref_classes: Option<String>,
 }
 
 /// What `--help` says of a setting; empty if it is not an option.
@@ -285,6 +299,7 @@ impl Args {
             ("shadow_apply", &self.shadow_apply),
             ("rules_dir", &self.rules_dir),
             ("retry_policy", &self.retry_policy),
+            ("pools_file", &self.pools_file),
             ("allocation_project", &self.allocation_project),
             ("allocation_extras", &self.allocation_extras),
             ("allocation_max_memory_request", &self.allocation_max_memory_request),
@@ -308,6 +323,9 @@ impl Args {
             ("admit_agent_cpu", &self.admit_agent_cpu),
             ("admit_agent_memory", &self.admit_agent_memory),
             ("admit_agent_server", &self.admit_agent_server),
+            ("prices", &self.prices),
+            ("currency", &self.currency),
+            ("ref_classes", &self.ref_classes),
         ]
     }
 }

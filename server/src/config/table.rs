@@ -8,6 +8,7 @@ use crate::{
     domain::{Bytes, Cores},
     gantry::Extra,
     retry,
+    stats::{Prices, RefClasses},
 };
 
 /// One setting. `get` gives an empty text for one that is not set.
@@ -88,6 +89,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default()
     }),
     Setting { name: "retry_policy", set: set_retry_policy, get: show_retry_policy },
+    setting!("pools_file", pools_file, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
     setting!("max_attempts", retry.max_attempts, |t| parse::number(t, &(1..=20)), ToString::to_string),
     setting!("allocation_project", gantry.project, |t| project(t).map(Some), |p: &Option<String>| p
         .clone()
@@ -148,12 +150,20 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("admit_agent_cpu", admission.agent_cpu, parse::cores, |c: &Cores| show_cores(Some(*c))),
     setting!("admit_agent_memory", admission.agent_memory, parse::size, |b: &Bytes| size(*b)),
     setting!("admit_agent_server", admission.agent_server, plain, String::clone),
+    setting!("prices", stats.prices, Prices::parse, ToString::to_string),
+    setting!("currency", stats.currency, currency, String::clone),
+    setting!("ref_classes", stats.ref_classes, RefClasses::parse, ToString::to_string),
 ];
 
 /// A word without spaces, as an image or an address is.
 fn plain(text: &str) -> Result<String, String> {
     let fits = !text.is_empty() && !text.chars().any(|c| c.is_whitespace() || c.is_control());
     if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is empty or holds spaces")) }
+}
+
+fn currency(text: &str) -> Result<String, String> {
+    let fits = text.chars().count() <= 8 && !text.chars().any(|c| c.is_whitespace() || c.is_control());
+    if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is not a currency; write it as EUR")) }
 }
 
 fn namespaces(text: &str) -> Result<Vec<String>, String> {

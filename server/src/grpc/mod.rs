@@ -7,6 +7,7 @@ mod convert;
 mod guarded;
 mod inside;
 mod outbound;
+mod placement;
 mod predictor;
 mod reply;
 mod stats;
@@ -19,9 +20,13 @@ pub(crate) use calls::Calls;
 use collector::CollectorService;
 pub(crate) use convert::key as checked_key;
 pub(crate) use inside::{Inside, Refused};
+use placement::PlacementService;
 use plimsoll_proto::{
     DESCRIPTORS, limits,
-    v1::{collector_server::CollectorServer, predictor_server::PredictorServer, stats_server::StatsServer},
+    v1::{
+        collector_server::CollectorServer, placement_server::PlacementServer,
+        predictor_server::PredictorServer, stats_server::StatsServer,
+    },
 };
 use predictor::PredictorService;
 use stats::StatsService;
@@ -40,6 +45,7 @@ use crate::{
     ingest::Ingest,
     learned::Learned,
     metrics::Metrics,
+    placing::Placing,
     predict, shadow,
 };
 
@@ -60,6 +66,7 @@ const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     pub(crate) ingest: Ingest,
+    pub(crate) placing: Placing,
     pub(crate) learned: Learned,
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) shadow: Arc<shadow::Settings>,
@@ -88,6 +95,7 @@ impl Parts {
             settings: Arc::clone(&self.predict),
             shadow: Arc::clone(&self.shadow),
             ingest: self.ingest.clone(),
+            placing: self.placing.clone(),
             metrics: Arc::clone(&self.metrics),
             stopping: self.stopping.clone(),
         }
@@ -101,6 +109,7 @@ pub(crate) async fn set_health(health: &HealthReporter, serving: bool, writable:
     health.set_service_status("", status(serving)).await;
     health.set_service_status("plimsoll.v1.Predictor", status(serving)).await;
     health.set_service_status("plimsoll.v1.Stats", status(serving)).await;
+    health.set_service_status("plimsoll.v1.Placement", status(serving)).await;
     health.set_service_status("plimsoll.v1.Collector", status(serving && writable)).await;
 }
 
@@ -115,10 +124,11 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
     let (stats, predictor) = (parts.stats(), parts.predictor());
-    let Parts { ingest, metrics, calls, guard, connections, tasks, stopping, .. } = parts;
+    let placement = PlacementService { placing: parts.placing.clone() };
+    let Parts { ingest, placing, metrics, calls, guard, connections, tasks, stopping, .. } = parts;
     let counts = Counts { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
     let (connections, taking) = incoming::incoming(listener, connections, counts);
-    let collector = CollectorService::new(ingest, metrics, tasks, stopping.clone());
+    let collector = CollectorService::new(ingest, placing, metrics, tasks, stopping.clone());
     let serving = Server::builder()
         .layer(calls)
         .layer(guard)
@@ -132,6 +142,7 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
         .add_service(reflection().build_v1alpha()?)
         .add_service(CollectorServer::new(collector).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(PredictorServer::new(predictor).max_decoding_message_size(limits::MESSAGE_BYTES))
+        .add_service(PlacementServer::new(placement).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(StatsServer::new(stats).max_decoding_message_size(limits::MESSAGE_BYTES))
         .serve_with_incoming_shutdown(connections, stopping.cancelled_owned());
     // the first drops what the second hands over, and so ends it

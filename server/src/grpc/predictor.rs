@@ -17,6 +17,7 @@ use crate::{
     ingest::{Ingest, Refusal},
     learned::Learned,
     metrics::{Kind, Metrics},
+    placing::Placing,
     predict, shadow,
 };
 
@@ -27,6 +28,7 @@ pub(super) struct PredictorService {
     pub(super) settings: Arc<predict::Settings>,
     pub(super) shadow: Arc<shadow::Settings>,
     pub(super) ingest: Ingest,
+    pub(super) placing: Placing,
     pub(super) metrics: Arc<Metrics>,
     pub(super) stopping: CancellationToken,
 }
@@ -36,7 +38,7 @@ impl PredictorService {
         let began = Instant::now();
         let prediction = self.learned.read(|history| predict::predict(history, key, &self.settings));
         self.metrics.predicted(prediction.memory_limit.basis.rung, began.elapsed());
-        prediction
+        self.placing.put(key, prediction)
     }
 
     /// A prediction as it is sent: with a word where it is not to be put into force.
@@ -131,7 +133,7 @@ impl Predictor for PredictorService {
         let limit = limit.or(self.settings.memory_cap);
         let curve = |history: &History| predict::jobs_curve(history, &key, &self.settings, limit);
         Ok(Response::new(pb::ExplainResponse {
-            prediction: Some(self.shown(&key, prediction)),
+            prediction: Some(self.shown(&key, self.placing.put(&key, prediction))),
             attempts: used.iter().take(limits::EXPLAIN_ATTEMPTS).map(reply::used_attempt).collect(),
             jobs: Some(reply::jobs_curve(self.learned.read(curve))),
         }))

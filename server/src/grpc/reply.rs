@@ -190,6 +190,9 @@ pub(super) fn prediction(prediction: Prediction) -> pb::Prediction {
         attempts: prediction.attempts,
         reason: prediction.reason,
         shadow: false,
+        pool: prediction.placed.pool,
+        clamped: prediction.placed.clamped,
+        pool_reason: prediction.placed.reason,
     }
 }
 

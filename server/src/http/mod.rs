@@ -53,6 +53,7 @@ use crate::{
     ingest::Ingest,
     learned::Learned,
     metrics::Metrics,
+    placing::Placing,
     predict, shadow,
     store::Store,
 };
@@ -81,6 +82,7 @@ pub(crate) struct Parts {
     pub(crate) shadow: Arc<shadow::Settings>,
     pub(crate) gantry: Arc<gantry::Settings>,
     pub(crate) admission: Arc<admission::Settings>,
+    pub(crate) placing: Placing,
     /// Of the job hook; `None` takes every hook.
     pub(crate) token: Option<Token>,
     /// What the web page asks.

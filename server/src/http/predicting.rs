@@ -12,11 +12,12 @@ use crate::{
 pub(super) async fn predicted(parts: &Parts, key: Arc<Key>) -> Option<Prediction> {
     let (learned, settings, metrics) =
         (parts.learned.clone(), Arc::clone(&parts.predict), Arc::clone(&parts.metrics));
+    let placing = parts.placing.clone();
     let predicting = tokio::task::spawn_blocking(move || {
         let began = Instant::now();
         let prediction = learned.read(|history| predict::predict(history, &key, &settings));
         metrics.predicted(prediction.memory_limit.basis.rung, began.elapsed());
-        prediction
+        placing.put(&key, prediction)
     });
     predicting.await.ok()
 }

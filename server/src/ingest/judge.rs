@@ -93,6 +93,7 @@ impl Ingest {
         if !evidence.is_untrusted() {
             self.parts.judging.learn(&evidence.key, &verdict);
         }
+        self.parts.learned.judged(&verdict);
         self.parts.metrics.judged(verdict.cause, verdict.action);
         Ok(verdict)
     }
@@ -102,11 +103,12 @@ impl Ingest {
         let measured = self.measured(&asked).await?;
         let growth = self.growth(measured.as_deref()).await?;
         let evidence = joined(asked, measured, growth);
-        let Parts { judging, learned, predict, .. } = self.parts.clone();
+        let Parts { judging, learned, predict, placing, .. } = self.parts.clone();
         // nobody closes it
         let _turn = self.weighing.acquire().await;
         let weighed = tokio::task::spawn_blocking(move || {
-            let verdict = judging.judge(&evidence, &learned, &predict);
+            let mut verdict = judging.judge(&evidence, &learned, &predict);
+            verdict.next = verdict.next.map(|next| placing.put(&evidence.key, next));
             (evidence, verdict)
         });
         weighed.await.map_err(|error| Refusal::Unreadable(format!("judging ended badly: {error}")))

@@ -38,6 +38,7 @@ use crate::{
     judging::Judging,
     learned::Learned,
     metrics::{Kind, Metrics},
+    placing::Placing,
     predict,
     store::{self, Store, StoreError},
 };
@@ -61,6 +62,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Clock,
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) judging: Judging,
+    pub(crate) placing: Placing,
     /// Attempts that may be open at once.
     pub(crate) open_attempts: usize,
     /// How old samples may get.

@@ -73,7 +73,9 @@ impl Worker {
             return Err(Refusal::Full(self.parts.open_attempts));
         }
         store::put_attempt(&mut round.batch, attempt).map_err(unwritable)?;
-        Ok(Some(Session::new(Arc::new(attempt.clone()), self.now())))
+        let mut session = Session::new(Arc::new(attempt.clone()), self.now());
+        session.place = self.parts.placing.places().hold(&attempt.opening.pool);
+        Ok(Some(session))
     }
 
     async fn sealed(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {

@@ -40,11 +40,7 @@ pub(super) async fn list(
     // a look at a million attempts takes its time: not on a thread that serves others
     let chosen = tokio::task::spawn_blocking(move || {
         let mut listing = Listing::new(asked.order, asked.size, asked.after);
-        learned.each(|brief| {
-            if filter.takes(brief) {
-                listing.look(brief);
-            }
-        });
+        learned.stats().each(&filter, |brief| listing.look(brief));
         listing.choose()
     });
     let chosen = chosen.await.map_err(|error| Status::internal(format!("choosing ended badly: {error}")))?;
