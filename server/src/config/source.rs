@@ -237,7 +237,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 }
 
 impl Args {
-    fn values(&self) -> [(&'static str, &Option<String>); 44] {
+    fn values(&self) -> [(&'static str, &Option<String>); 45] {
         [
             ("data_dir", &self.data_dir),
             ("grpc_listen", &self.grpc_listen),
