@@ -84,6 +84,7 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
     let (connections, taking) = incoming::incoming(listener, connections, Arc::clone(&metrics));
     let predictor = PredictorService {
         learned: learned.clone(),
+        answers: Arc::default(),
         settings: predict,
         ingest: ingest.clone(),
         metrics: Arc::clone(&metrics),

@@ -12,6 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{convert, reply, status};
 use crate::{
+    answers::Answers,
     domain::{History, Key, Prediction},
     ingest::{Ingest, Refusal},
     learned::Learned,
@@ -23,6 +24,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(super) struct PredictorService {
     pub(super) learned: Learned,
+    pub(super) answers: Arc<Answers>,
     pub(super) settings: Arc<predict::Settings>,
     pub(super) ingest: Ingest,
     pub(super) metrics: Arc<Metrics>,
@@ -32,7 +34,7 @@ pub(super) struct PredictorService {
 impl PredictorService {
     fn answer(&self, key: &Key) -> Prediction {
         let began = Instant::now();
-        let prediction = self.learned.read(|history| predict::predict(history, key, &self.settings));
+        let prediction = self.answers.predict(&self.learned, key, &self.settings);
         self.metrics.predict_seconds.observe(began.elapsed().as_secs_f64());
         let rung = prediction.memory_limit.basis.rung;
         self.metrics.predictions.get_or_create(&Kind::of(rung.as_str())).inc();
