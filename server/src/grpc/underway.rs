@@ -50,7 +50,9 @@ impl Underway {
         }
         let Some((_, oldest)) = self.batches.front_mut() else { return std::future::pending().await };
         let mut acknowledged = oldest.answer().await?;
-        let Some((attempt, _answered)) = self.batches.pop_front() else { return std::future::pending().await };
+        let Some((attempt, _answered)) = self.batches.pop_front() else {
+            return std::future::pending().await;
+        };
         while let Some((_, next)) = self.batches.front_mut().filter(|(id, _)| *id == attempt) {
             match next.answer_now() {
                 None => break,

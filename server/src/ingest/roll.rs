@@ -204,7 +204,11 @@ mod tests {
         // more came meanwhile
         worker.sessions.get_mut(&id).unwrap().loose = FAR_BEHIND;
         worker.roll_long(vec![id.clone()]).await;
-        assert_eq!(worker.sessions[&id].loose, 2 * FAR_BEHIND, "it was waited for, and all is still to be rolled");
+        assert_eq!(
+            worker.sessions[&id].loose,
+            2 * FAR_BEHIND,
+            "it was waited for, and all is still to be rolled"
+        );
         memory.accept_commits();
         worker.roll_long(vec![id.clone()]).await;
         worker.stop_rolling([&id].into_iter()).await;
