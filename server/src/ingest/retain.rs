@@ -339,7 +339,7 @@ mod tests {
         let (_ingest, mut worker) = fixture::ingest(&store, 10);
         let mut session = Session::new(attempt.clone().into(), worker.now());
         for (first, since) in [(1, 0), (601, 100 * DAY_MS)] {
-            let need = |n: u64| Bytes((n * 7919 % 1000) << 12);
+            let need = |n: u64| Bytes((n.pow(5) % 10_007) << 12);
             let sample =
                 |n: u64| Sample { elapsed: Millis(since + n * 1000), need: need(n), ..Sample::default() };
             let samples: Vec<Sample> = (1..=600).map(sample).collect();
