@@ -16,6 +16,9 @@ use crate::{clock::Clock, domain::Fault, grpc::Refused};
 /// Failures that are drawn by cause; the rarer ones are drawn together.
 const CAUSES: usize = 5;
 
+/// The unit of what is counted.
+const ATTEMPTS: &str = "attempts";
+
 /// What an address asks for.
 ///
 /// # Errors
@@ -134,7 +137,7 @@ impl Flow<'_> {
             0 => "Nothing failed.".to_owned(),
             all => format!("{} failures: {}.", numbers::count(all), most.join(", ")),
         };
-        self.stacked("failures", "Failures by cause", "attempts", description, &series)
+        self.stacked("failures", "Failures by cause", ATTEMPTS, description, &series)
     }
 
     fn totals(&self) -> impl Iterator<Item = &pb::StatsTotals> {
@@ -188,7 +191,7 @@ impl Flow<'_> {
             title: title.to_owned(),
             description,
             x: self.axis(),
-            y: Axis::from_zero(highest, unit),
+            y: if unit == ATTEMPTS { Axis::counts(highest, unit) } else { Axis::from_zero(highest, unit) },
             layers,
             legend: series.iter().map(|one| (one.tone, one.name.clone())).collect(),
             table,
@@ -239,7 +242,7 @@ mod tests {
         let names: Vec<&str> = chart.legend.iter().map(|(_, name)| name.as_str()).collect();
         assert_eq!(names, ["time-out", "out of memory"]);
         assert_eq!(chart.description, "10 failures: 6 time-out, 4 out of memory.");
-        assert!(flow.memory().description.contains("8 of 20 GiB·h"), "{}", flow.memory().description);
+        assert!(flow.memory().description.contains("8 of 20.0 GiB·h"), "{}", flow.memory().description);
     }
 
     #[test]

@@ -38,23 +38,24 @@ mod words;
 
 use axum::{
     Router,
-    extract::Request,
+    extract::{Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
     routing::get,
 };
 
-use super::Parts;
+use super::{INDEX, Parts};
 use trouble::Trouble;
 
 /// What a page may load and do: its own style, script and data, nothing else; and nobody may put it into a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// All pages but the first, which shares its path with the list of endpoints.
+/// All pages and their JSON.
 pub(super) fn routes() -> Router<Parts> {
     Router::new()
+        .route("/", get(front))
         .route("/packages", get(packages::show))
         .route("/packages/{*name}", get(package::show))
         .route("/attempts", get(attempts::show))
@@ -72,9 +73,13 @@ pub(super) fn routes() -> Router<Parts> {
         .layer(middleware::from_fn(guarded))
 }
 
-/// The first page.
-pub(super) async fn front(parts: &Parts, uri: &Uri) -> Response {
-    protected(overview::show(parts, uri).await.into_response())
+/// The first page for a browser, the list of endpoints for everybody else.
+async fn front(State(parts): State<Parts>, headers: HeaderMap, uri: Uri) -> Response {
+    if is_browser(&headers) {
+        overview::show(&parts, &uri).await.into_response()
+    } else {
+        INDEX.into_response()
+    }
 }
 
 /// The answer to a browser that asks for what is not here.

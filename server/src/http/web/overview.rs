@@ -34,8 +34,8 @@ pub(super) async fn show(parts: &Parts, uri: &Uri) -> Result<Page, Trouble> {
             (cards(&totals, &stats.currency, running, &view))
             (saved(&totals, &stats.currency))
             div.two {
-                (flow.memory().figure())
-                (flow.failures().figure())
+                (flow.memory().half())
+                (flow.failures().half())
             }
             (worst(&stats, &view))
             (moved(&stats.regressions, &view))
@@ -134,27 +134,40 @@ fn saved(totals: &StatsTotals, currency: &str) -> Markup {
 }
 
 fn worst(stats: &pb::GetStatsResponse, view: &View) -> Markup {
-    let totals = stats.totals.as_ref().map_or(0.0, |totals| totals.memory_wasted_gib_hours);
+    let all = stats.totals.clone().unwrap_or_default();
+    let mut groups: Vec<(&str, &StatsTotals)> =
+        stats.groups.iter().filter_map(|group| Some((&*group.name, group.totals.as_ref()?))).collect();
+    // where nobody said what was asked for, nothing is wasted and the use is worth a look
+    let wasted = all.memory_wasted_gib_hours > 0.0;
+    let (title, head) = if wasted {
+        ("Packages that waste most", "Wasted GiB·h")
+    } else {
+        ("Packages that use most", "Used GiB·h")
+    };
+    let of = |totals: &StatsTotals| {
+        if wasted { totals.memory_wasted_gib_hours } else { totals.memory_used_gib_hours }
+    };
+    groups.sort_by(|a, b| of(b.1).total_cmp(&of(a.1)));
     html! {
-        h2 { "Packages that waste most" }
-        div.scroll tabindex="0" role="region" aria-label="Packages that waste most" {
+        h2 { (title) }
+        div.scroll tabindex="0" role="region" aria-label=(title) {
             table {
                 thead { tr {
-                    th scope="col" { "Package" } th.n scope="col" { "Wasted GiB·h" } th.n scope="col" { "Share of all waste" }
+                    th scope="col" { "Package" } th.n scope="col" { (head) } th.n scope="col" { "Share of all" }
                     th.n scope="col" { "Attempts" } th.n scope="col" { "Failed" } th.n scope="col" { "Highest need" }
                 } }
                 tbody {
-                    @for (name, totals_of) in stats.groups.iter().take(WORST).filter_map(|group| Some((&group.name, group.totals.as_ref()?))) {
+                    @for (name, totals) in groups.into_iter().take(WORST) {
                         tr {
                             th scope="row" { a href=(view.package(name)) { (name) } }
-                            td.n { (amount(totals_of.memory_wasted_gib_hours)) }
+                            td.n { (amount(of(totals))) }
                             td.n {
-                                (share(totals_of.memory_wasted_gib_hours, totals)) " "
-                                meter min="0" max=(totals.max(f64::MIN_POSITIVE)) value=(totals_of.memory_wasted_gib_hours) aria-hidden="true" {}
+                                (share(of(totals), of(&all))) " "
+                                meter min="0" max=(of(&all).max(f64::MIN_POSITIVE)) value=(of(totals)) aria-hidden="true" {}
                             }
-                            td.n { (count(totals_of.attempts)) }
-                            td.n { (count(totals_of.failed)) }
-                            td.n { (bytes(totals_of.need_peak_max_bytes)) }
+                            td.n { (count(totals.attempts)) }
+                            td.n { (count(totals.failed)) }
+                            td.n { (bytes(totals.need_peak_max_bytes)) }
                         }
                     }
                 }

@@ -57,7 +57,7 @@ pub(super) async fn show(
         } @else {
             (cards(&totals))
             (charts::need(&newest, &view).figure())
-            @if stats.steps.len() > 1 { div.two { (flow.memory().figure()) (flow.failures().figure()) } }
+            @if stats.steps.len() > 1 { div.two { (flow.memory().half()) (flow.failures().half()) } }
         }
         (next(&explained, newest.first()))
         (jobs(&explained))
