@@ -143,7 +143,7 @@ fn judged(verdict: &Verdict) -> Markup {
         h2 { "Verdict" }
         div.sheet {
             p.verdict { (words::action(verdict.action())) }
-            p { (verdict.reason) }
+            p { (words::sentence(&verdict.reason)) }
             dl.facts {
                 dt { "Cause" } dd { (words::cause(verdict.cause())) ", confidence " (percent(verdict.confidence)) }
                 @if verdict.next.is_some() {

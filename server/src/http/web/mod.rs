@@ -29,8 +29,6 @@ mod page;
 mod running;
 mod settings;
 mod table;
-#[cfg(test)]
-mod tests;
 mod times;
 mod trouble;
 mod view;

@@ -28,6 +28,11 @@ pub(super) fn cores(cores: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// `12 core·h`, or a dash where no CPU was measured.
+pub(super) fn core_hours(hours: f64) -> String {
+    if hours > 0.0 { format!("{} core·h", amount(hours)) } else { "–".to_owned() }
+}
+
 /// `12,345`.
 pub(super) fn count(count: u64) -> String {
     let digits = count.to_string();

@@ -7,7 +7,7 @@ use plimsoll_proto::v1::{self as pb, GroupBy, StatsTotals};
 use super::{
     super::Parts,
     flow::{self, Flow},
-    numbers::{amount, bytes, count, percent, share, share_of},
+    numbers::{amount, bytes, core_hours, count, percent, share, share_of},
     page::{Page, card, empty, page},
     times,
     trouble::Trouble,
@@ -53,13 +53,13 @@ fn cards(totals: &StatsTotals, currency: &str, running: usize, view: &View) -> M
     let money = |money: f64| html! { @if !currency.is_empty() { ", " (amount(money)) " " (currency) } };
     let memory = totals.oom + totals.starved;
     html! {
-        dl.cards {
+        dl.cards.eight {
             (card("Attempts ended", &count(totals.attempts), &html! {
                 (share_of(totals.succeeded, totals.attempts)) " succeeded, " (count(totals.lost)) " lost"
             }))
             (card("Failed", &count(totals.failed), &html! {
                 (share_of(totals.failed, totals.attempts)) " of all; "
-                a href=(view.link("/attempts", &[("outcome", "FAILED")])) { (count(memory)) " for memory" }
+                a href=(view.link("/attempts", &[("cause", "OOM")])) { (count(memory)) " for memory" }
             }))
             (card("Memory wasted", &format!("{} GiB·h", amount(totals.memory_wasted_gib_hours)), &html! {
                 @if totals.memory_asked_gib_hours > 0.0 {
@@ -71,7 +71,7 @@ fn cards(totals: &StatsTotals, currency: &str, running: usize, view: &View) -> M
                 "of " (amount(totals.memory_asked_gib_hours)) " GiB·h asked; "
                 (amount(totals.memory_used_gib_hours)) " GiB·h used in all"
             }))
-            (card("CPU used", &format!("{} core·h", amount(totals.cpu_core_hours)), &html! {
+            (card("CPU used", &core_hours(totals.cpu_core_hours), &html! {
                 @if totals.cpu_asked_core_hours > 0.0 {
                     (share(totals.cpu_used_of_asked_core_hours, totals.cpu_asked_core_hours)) " of what was asked for"
                 } @else { "over " (amount(totals.wall_hours)) " h of builds" }

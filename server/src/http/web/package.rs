@@ -16,7 +16,7 @@ use super::{
     super::Parts,
     attempts,
     flow::{self, Flow},
-    numbers::{amount, bytes, cores, count, millis, percent, share, share_of},
+    numbers::{amount, bytes, core_hours, cores, count, millis, percent, share, share_of},
     overview,
     page::{Page, card, empty, page},
     trouble::Trouble,
@@ -104,7 +104,7 @@ fn cards(totals: &StatsTotals) -> Markup {
                 @if totals.need_over_ask_max > 0.0 { (percent(totals.need_over_ask_max)) " of what was asked for, at most" }
                 @else { "of one attempt" }
             }))
-            (card("CPU used", &format!("{} core·h", amount(totals.cpu_core_hours)), &html! {
+            (card("CPU used", &core_hours(totals.cpu_core_hours), &html! {
                 "over " (amount(totals.wall_hours)) " h of builds"
             }))
         }
@@ -131,7 +131,7 @@ fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
     html! {
         h2 { "What the next attempt is told" }
         p.why {
-            (prediction.reason) " Confidence " (percent(prediction.confidence)) "."
+            (words::sentence(&prediction.reason)) " Confidence " (percent(prediction.confidence)) "."
             @if !of.is_empty() { " Asked for the newest build: " (of.join(", ")) "." }
         }
         div.scroll tabindex="0" role="region" aria-label="What the next attempt is told" {
@@ -175,8 +175,7 @@ fn jobs(explained: &ExplainResponse) -> Markup {
     let Some(curve) = &explained.jobs else { return Markup::default() };
     html! {
         h2 { "At other numbers of build jobs" }
-        p.why { (curve.reason) }
-        @if curve.points.len() > 1 { (charts::jobs(curve).figure()) }
+        @if curve.points.len() > 1 { (charts::jobs(curve).figure()) } @else { p.why { (words::sentence(&curve.reason)) } }
     }
 }
 

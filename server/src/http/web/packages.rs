@@ -142,7 +142,7 @@ fn row(group: &Group, view: &View) -> Markup {
             td.n { (amount(totals.memory_asked_gib_hours)) }
             td.n { @if used.is_finite() { (percent(used)) } @else { "–" } }
             td.n { (bytes(totals.need_peak_max_bytes)) }
-            td.n { (amount(totals.cpu_core_hours)) }
+            td.n { @if totals.cpu_core_hours > 0.0 { (amount(totals.cpu_core_hours)) } @else { "–" } }
             td.n { (count(totals.attempts)) }
             td.n {
                 @if totals.failed == 0 { "0" } @else { (count(totals.failed)) " (" (share_of(totals.failed, totals.attempts)) ")" }

@@ -8,7 +8,7 @@ use super::{
     super::Parts,
     flow,
     numbers::{amount, bytes, count, mean_cores, millis, some_bytes},
-    page::{Page, plain},
+    page::{Page, live},
     trouble::Trouble,
     view::View,
     words,
@@ -27,7 +27,6 @@ pub(super) async fn show(State(parts): State<Parts>, uri: Uri) -> Result<Page, T
     let (_query, view) = flow::asked(&uri)?;
     let (watched, running) = parts.inside.running(SHOWN).await?;
     let body = html! {
-        noscript { meta http-equiv="refresh" content=(AGAIN_WHOLE); }
         h1 { "Running" }
         p { button type="button" data-pause aria-pressed="false" hidden { "Pause" } }
         div data-live=(AGAIN) {
@@ -45,7 +44,7 @@ pub(super) async fn show(State(parts): State<Parts>, uri: Uri) -> Result<Page, T
             }
         }
     };
-    Ok(plain("Running", "/running", &view, &body))
+    Ok(live("Running", "/running", &view, AGAIN_WHOLE, &body))
 }
 
 fn table(running: &[pb::Running], view: &View) -> Markup {

@@ -125,6 +125,12 @@ fn add(plane: &mut Plane<'_, '_>, layer: &Layer, chart: &Chart, size: Size) -> R
         Layer::Line { tone, points } => {
             plane.draw_series(LineSeries::new(seen(points), tone.color().stroke_width(2))).map(|_| ())
         }
+        Layer::Ticks { tone, points } => {
+            let tick = |at| {
+                EmptyElement::at(at) + PathElement::new(vec![(-5, 0), (5, 0)], tone.color().stroke_width(2))
+            };
+            plane.draw_series(seen(points).map(tick)).map(|_| ())
+        }
         Layer::Dots { tone, points } => {
             let dot = |at| Circle::new(at, 3, tone.color().mix(0.8).filled());
             plane.draw_series(seen(points).map(dot)).map(|_| ())

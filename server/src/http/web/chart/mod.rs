@@ -39,6 +39,11 @@ pub(super) enum Layer {
         tone: Tone,
         points: Vec<(f64, f64)>,
     },
+    /// Short level lines, one at each point.
+    Ticks {
+        tone: Tone,
+        points: Vec<(f64, f64)>,
+    },
     Dots {
         tone: Tone,
         points: Vec<(f64, f64)>,

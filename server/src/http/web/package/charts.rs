@@ -51,7 +51,7 @@ pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
         layers.push(match tone {
             Tone::Need => Layer::Dots { tone, points },
             Tone::Oom => Layer::Crosses { tone, points },
-            _ => Layer::Line { tone, points },
+            _ => Layer::Ticks { tone, points },
         });
     }
     let first = oldest_first().map(ended).fold(f64::INFINITY, f64::min);
@@ -120,7 +120,7 @@ pub(super) fn jobs(curve: &JobsCurve) -> Chart {
     Chart {
         id: "jobs",
         title: "Need by build jobs (-j)".to_owned(),
-        description: curve.reason.clone(),
+        description: words::sentence(&curve.reason),
         x: Axis::whole(first, last),
         y: Axis::from_zero(top / scale, unit),
         layers,
