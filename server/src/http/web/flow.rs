@@ -242,7 +242,7 @@ mod tests {
         let names: Vec<&str> = chart.legend.iter().map(|(_, name)| name.as_str()).collect();
         assert_eq!(names, ["time-out", "out of memory"]);
         assert_eq!(chart.description, "10 failures: 6 time-out, 4 out of memory.");
-        assert!(flow.memory().description.contains("8 of 20.0 GiB·h"), "{}", flow.memory().description);
+        assert!(flow.memory().description.contains("8 of 20 GiB·h"), "{}", flow.memory().description);
     }
 
     #[test]

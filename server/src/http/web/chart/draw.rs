@@ -192,7 +192,8 @@ fn moment(plane: &mut Plane<'_, '_>, at: f64, tone: Tone, name: &str, chart: &Ch
     let side = if late { HPos::Right } else { HPos::Left };
     let color = tone.color();
     let style = ("sans-serif", TEXT, &color).into_text_style(plane.plotting_area());
-    let words = if late { format!("{name}  ") } else { format!("  {name}") };
-    let words = Text::new(words, (at, top * 0.04), style.pos(Pos::new(side, VPos::Bottom)));
+    let aside = if late { (-6, 0) } else { (6, 0) };
+    let words = Text::new(name.to_owned(), aside, style.pos(Pos::new(side, VPos::Bottom)));
+    let words = EmptyElement::at((at, top * 0.04)) + words;
     plane.draw_series([words]).map(|_| ())
 }
