@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{admission, gantry, ingest::Retain, predict, retry};
+use crate::{admission, gantry, ingest::Retain, predict, retry, shadow};
 pub(crate) use parse::share as parse_share;
 pub use source::Args;
 
@@ -28,6 +28,8 @@ pub struct Config {
     pub grpc_listen: SocketAddr,
     /// Address of the HTTP listener.
     pub http_listen: SocketAddr,
+    /// File that says who may call; without one everybody may.
+    pub access_file: Option<PathBuf>,
     /// What is logged, in the syntax of `tracing_subscriber::EnvFilter`.
     pub log: String,
     /// How it is logged.
@@ -46,12 +48,16 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// How sizes are chosen.
     pub predict: predict::Settings,
+    /// For which builds predictions are not put into force.
+    pub shadow: shadow::Settings,
     /// What a failure is worth.
     pub retry: retry::Policy,
     /// File that the terms of retries came from; it is read again while the server runs.
     pub retry_policy: Option<PathBuf>,
     /// Directory with rules of the operator, beside those of the program.
     pub rules_dir: Option<PathBuf>,
+    /// File with pools and the rules over them; it is read again while the server runs.
+    pub pools_file: Option<PathBuf>,
     /// What stock Spack clients are told.
     pub gantry: gantry::Settings,
     /// What becomes of pods.
@@ -90,6 +96,7 @@ impl Default for Config {
             grpc_listen: (Ipv4Addr::LOCALHOST, 7410).into(),
             http_listen: (Ipv4Addr::LOCALHOST, 7411).into(),
             log: "info".to_owned(),
+            access_file: None,
             log_format: LogFormat::Text,
             // a quarter of a small server's memory budget; sled takes more than it is given
             store_cache: 64 << 20,
@@ -102,9 +109,11 @@ impl Default for Config {
             // below the 30 s that Kubernetes gives a pod
             drain_timeout: Duration::from_secs(20),
             predict: predict::Settings::default(),
+            shadow: shadow::Settings::default(),
             retry: retry::Policy::default(),
             retry_policy: None,
             rules_dir: None,
+            pools_file: None,
             gantry: gantry::Settings::default(),
             admission: admission::Settings::default(),
             places: BTreeMap::new(),
@@ -204,6 +213,8 @@ impl Config {
             "admit_listen",
             "needs admit_cert_file and admit_key_file: the API server speaks only TLS",
         );
+        let wrong = !self.shadow.on && !self.shadow.apply.is_empty();
+        check(wrong, "shadow_apply", "needs shadow = on: without it predictions are in force for all builds");
         let predict = &self.predict;
         let wrong = predict.memory_request > predict.memory_limit;
         check(wrong, "default_memory_request", "is above default_memory_limit");

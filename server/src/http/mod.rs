@@ -19,14 +19,17 @@ mod admit;
 mod allocation;
 mod backup;
 mod collect;
+mod guarded;
 mod predicting;
 mod probes;
 mod refusal;
+mod serving;
 mod tls;
 mod token;
 mod web;
+mod wire;
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Router,
@@ -46,14 +49,17 @@ use crate::{
     domain::Fault,
     gantry,
     grpc::{Calls, Inside},
+    guard::Guard,
     ingest::Ingest,
     learned::Learned,
     metrics::Metrics,
-    predict,
+    placing::Placing,
+    predict, shadow,
     store::Store,
 };
 use refusal::refuse;
-pub(crate) use tls::{Certificate, TlsListener};
+pub(crate) use serving::Bounds;
+pub(crate) use tls::{Certificate, Tls};
 pub(crate) use token::Token;
 
 const INDEX: &str = "plimsoll-server\n\
@@ -73,8 +79,10 @@ pub(crate) struct Parts {
     pub(crate) ingest: Ingest,
     pub(crate) learned: Learned,
     pub(crate) predict: Arc<predict::Settings>,
+    pub(crate) shadow: Arc<shadow::Settings>,
     pub(crate) gantry: Arc<gantry::Settings>,
     pub(crate) admission: Arc<admission::Settings>,
+    pub(crate) placing: Placing,
     /// Of the job hook; `None` takes every hook.
     pub(crate) token: Option<Token>,
     /// What the web page asks.
@@ -82,15 +90,14 @@ pub(crate) struct Parts {
     /// All settings, for people.
     pub(crate) shown: Arc<Vec<InForce>>,
     pub(crate) calls: Calls,
+    pub(crate) guard: Guard,
     pub(crate) stopping: CancellationToken,
 }
 
 /// Serves until `parts.stopping`.
-///
-/// # Errors
-/// The listener fails.
-pub(crate) async fn serve(listener: TcpListener, parts: Parts) -> anyhow::Result<()> {
-    let stopping = parts.stopping.clone();
+pub(crate) async fn serve(listener: TcpListener, parts: Parts, bounds: Bounds) {
+    let (metrics, stopping) = (Arc::clone(&parts.metrics), parts.stopping.clone());
+    let guard = (parts.guard.clone(), parts.token.is_some());
     let router = Router::new()
         .route("/v1/allocation", get(allocation::allocation))
         .route("/v1/collect", post(collect::collect))
@@ -101,27 +108,22 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts) -> anyhow::Result
         .merge(web::routes())
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn_with_state(guard, guarded::guarded))
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, service).with_graceful_shutdown(stopping.cancelled_owned()).await?;
-    Ok(())
+    serving::serve(listener, None, router, bounds, metrics, stopping).await;
 }
 
 /// Serves the webhook until `parts.stopping`: nothing but `POST /admit`.
-///
-/// # Errors
-/// The listener fails.
-pub(crate) async fn serve_admission(listener: TlsListener, parts: Parts) -> anyhow::Result<()> {
-    let stopping = parts.stopping.clone();
+pub(crate) async fn serve_admission((listener, tls): (TcpListener, Tls), parts: Parts, bounds: Bounds) {
+    let (metrics, stopping) = (Arc::clone(&parts.metrics), parts.stopping.clone());
     let router = Router::new()
         .route("/admit", post(admit::admit))
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
-    axum::serve(listener, router).with_graceful_shutdown(stopping.cancelled_owned()).await?;
-    Ok(())
+    serving::serve(listener, Some(tls), router, bounds, metrics, stopping).await;
 }
 
 /// Counts a request until its answer is ready, so that a server that stops waits for it.

@@ -120,6 +120,7 @@ impl Worker {
         let mut newest = [Newest::of(capacity), Newest::of(History::untrusted_of(capacity))];
         let take = |summary: Summary| {
             judged.meet(&summary);
+            self.parts.metrics.remember(&summary);
             // however many untrusted ones there are, they push no trusted one out
             let [trusted, untrusted] = &mut newest;
             (if summary.opening.untrusted { untrusted } else { trusted }).take(summary);
@@ -137,7 +138,8 @@ impl Worker {
     }
 
     async fn take_up(&self, attempt: Attempt) -> Result<Session, StoreError> {
-        let mut session = Session::new(Arc::new(attempt), self.now());
+        let place = self.parts.placing.places().hold(&attempt.opening.pool);
+        let mut session = Session { place, ..Session::new(Arc::new(attempt), self.now()) };
         let (id, progress) = (session.attempt.id.clone(), &mut session.progress);
         // a run at a time: an attempt that never ends has more samples than memory
         let extent = store::each_run(&self.parts.store, &id, |run| {
@@ -191,6 +193,7 @@ mod tests {
             attempts_left: 1,
             reason: String::new(),
             outlook: Outlook { signature, ..Outlook::default() },
+            given_unix_ms: None,
         }
     }
 

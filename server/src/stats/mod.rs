@@ -1,12 +1,14 @@
 //! Totals over finished attempts, by group and over time, and the builds whose need has moved. Pure: it gets briefs and gives sums.
 
 mod level;
+mod listing;
 mod regressions;
 mod totals;
 
 use std::{collections::HashMap, sync::Arc};
 
 pub(crate) use level::Kind as ChangeKind;
+pub(crate) use listing::{Chosen, Listing, Order, Place};
 use plimsoll_proto::limits;
 pub(crate) use regressions::{Regression, regressions};
 pub(crate) use totals::StatsTotals;

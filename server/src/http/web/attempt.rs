@@ -2,15 +2,12 @@
 
 mod charts;
 
-use axum::{
-    extract::{Path, State},
-    http::Uri,
-};
+use axum::{extract::Path, http::Uri};
 use maud::{Markup, html};
 use plimsoll_proto::v1::{GetAttemptRequest, GetAttemptResponse, Outcome, Summary, Verdict};
 
 use super::{
-    super::Parts,
+    asking::Asking,
     chart, flow,
     numbers::{amount, bytes, cores, count, mean_cores, millis, percent, plural, share, some_bytes},
     page::{Page, card, plain},
@@ -19,11 +16,7 @@ use super::{
     words,
 };
 
-pub(super) async fn show(
-    State(parts): State<Parts>,
-    Path(id): Path<String>,
-    uri: Uri,
-) -> Result<Page, Trouble> {
+pub(super) async fn show(Asking(parts): Asking, Path(id): Path<String>, uri: Uri) -> Result<Page, Trouble> {
     let (_query, view) = flow::asked(&uri)?;
     let asked = GetAttemptRequest {
         attempt: id,

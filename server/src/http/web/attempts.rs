@@ -1,11 +1,11 @@
 //! Finished attempts, page by page, with filters.
 
-use axum::{extract::State, http::Uri};
+use axum::http::Uri;
 use maud::{Markup, html};
 use plimsoll_proto::v1::{AttemptOrder, Cause, Filter, ListAttemptsRequest, Outcome, Summary};
 
 use super::{
-    super::Parts,
+    asking::Asking,
     flow,
     numbers::{amount, bytes, mean_cores, millis, some_bytes},
     page::{Page, empty, page},
@@ -40,7 +40,7 @@ const ORDERS: [(AttemptOrder, &str); 5] = [
     (AttemptOrder::Oldest, "oldest first"),
 ];
 
-pub(super) async fn show(State(parts): State<Parts>, uri: Uri) -> Result<Page, Trouble> {
+pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Page, Trouble> {
     let (query, view) = flow::asked(&uri)?;
     let answer = parts.inside.list_attempts(question(&query, &view, ROWS)?).await?;
     let kept: Vec<(&str, &str)> = kept(&query);

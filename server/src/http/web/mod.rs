@@ -15,6 +15,7 @@
 //! Every page is bounded work: one answer of statistics, or one page of attempts.
 
 mod api;
+mod asking;
 mod assets;
 mod attempt;
 mod attempts;
@@ -36,7 +37,7 @@ mod words;
 
 use axum::{
     Router,
-    extract::{Request, State},
+    extract::Request,
     http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
@@ -44,6 +45,7 @@ use axum::{
 };
 
 use super::{INDEX, Parts};
+use asking::Asking;
 use trouble::Trouble;
 
 /// What a page may load and do: its own style, script and data, nothing else; and nobody may put it into a frame.
@@ -72,7 +74,7 @@ pub(super) fn routes() -> Router<Parts> {
 }
 
 /// The first page for a browser, the list of endpoints for everybody else.
-async fn front(State(parts): State<Parts>, headers: HeaderMap, uri: Uri) -> Response {
+async fn front(Asking(parts): Asking, headers: HeaderMap, uri: Uri) -> Response {
     if is_browser(&headers) {
         overview::show(&parts, &uri).await.into_response()
     } else {
@@ -92,8 +94,7 @@ pub(super) fn is_browser(headers: &HeaderMap) -> bool {
     accepted.is_some_and(|accepted| accepted.contains("text/html"))
 }
 
-/// Around every page and its JSON: the one place that decides who sees them. For now whoever reaches the listener does, as with
-/// `/metrics`.
+/// Around every page and its JSON. Who may see them is decided before, for the whole listener; what of them, by [`Asking`].
 async fn guarded(request: Request, next: Next) -> Response {
     protected(next.run(request).await)
 }

@@ -104,7 +104,10 @@ mod tests {
         let said = [0.0, 0.0123, 0.5, 1.2345, 12.34, 1234.5, -1234.0, f64::NAN].map(amount);
         assert_eq!(said, ["0", "0.012", "0.5", "1.23", "12.3", "1,235", "-1,234", "–"]);
         assert_eq!([share(1.0, 4.0), share(1.0, 0.0), percent(0.004)], ["25 %", "–", "0.4 %"]);
-        assert_eq!([plural(1, "build", "builds"), plural(2000, "build", "builds")], ["1 build", "2,000 builds"]);
+        assert_eq!(
+            [plural(1, "build", "builds"), plural(2000, "build", "builds")],
+            ["1 build", "2,000 builds"]
+        );
         assert_eq!([amount(10.0), amount(12.34)], ["10", "12.3"]);
         assert_eq!([cores(2.0), cores(0.25)], ["2", "0.25"]);
     }

@@ -24,6 +24,7 @@ pub(super) async fn show(parts: &Parts, uri: &Uri) -> Result<Page, Trouble> {
     let (_running, running) = parts.inside.running(0).await?;
     let totals = stats.totals.clone().unwrap_or_default();
     let flow = Flow { view: &view, steps: &stats.steps, step_ms };
+    let parts_of = [by(parts, &view, GroupBy::Project).await?, by(parts, &view, GroupBy::Stack).await?];
     let body = html! {
         h1 { "Overview" }
         p.lead { "What builds asked for, what they needed, why they failed, and what that cost." }
@@ -38,6 +39,7 @@ pub(super) async fn show(parts: &Parts, uri: &Uri) -> Result<Page, Trouble> {
                 (flow.failures().half())
             }
             (worst(&stats, &view))
+            div.two { @for part in &parts_of { div { (part) } } }
             (moved(&stats.regressions, &view))
             div.two {
                 div { (variable(&stats.variable, &view)) }
@@ -175,6 +177,43 @@ fn worst(stats: &pb::GetStatsResponse, view: &View) -> Markup {
         }
         p { a href=(view.link("/packages", &[])) { "All packages" } }
     }
+}
+
+/// The projects or the stacks among which a reader may choose; nothing where one is chosen, or where there is only one.
+async fn by(parts: &Parts, view: &View, group_by: GroupBy) -> Result<Markup, Trouble> {
+    let is_stack = group_by == GroupBy::Stack;
+    if !(if is_stack { &view.stack } else { &view.project }).is_empty() {
+        return Ok(Markup::default());
+    }
+    let asked = pb::GetStatsRequest {
+        filter: Some(view.filter()),
+        group_by: group_by.into(),
+        ..pb::GetStatsRequest::default()
+    };
+    let groups = parts.inside.get_stats(asked).await?.groups;
+    let link = |name: &str| view.link("/", &[(if is_stack { "stack" } else { "project" }, name)]);
+    let (title, head) = if is_stack { ("Stacks", "Stack") } else { ("Projects", "Project") };
+    Ok(html! {
+        @if groups.len() > 1 {
+            h2 { (title) }
+            div.scroll tabindex="0" role="region" aria-label=(title) {
+                table {
+                    thead { tr { th scope="col" { (head) } th.n scope="col" { "Attempts" } th.n scope="col" { "Failed" } th.n scope="col" { "Wasted GiB·h" } } }
+                    tbody {
+                        @for group in groups.iter().take(WORST) {
+                            @let totals = group.totals.clone().unwrap_or_default();
+                            tr {
+                                th scope="row" { @if group.name.is_empty() { span.quiet { "not known" } } @else { a href=(link(&group.name)) { (group.name) } } }
+                                td.n { (count(totals.attempts)) }
+                                td.n { (share_of(totals.failed, totals.attempts)) }
+                                td.n { (amount(totals.memory_wasted_gib_hours)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    })
 }
 
 /// Builds whose need has moved.

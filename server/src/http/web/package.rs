@@ -2,10 +2,7 @@
 
 mod charts;
 
-use axum::{
-    extract::{Path, State},
-    http::Uri,
-};
+use axum::{extract::Path, http::Uri};
 use maud::{Markup, html};
 use plimsoll_proto::v1::{
     self as pb, ExplainResponse, Filter, GetStatsResponse, GroupBy, ListAttemptsRequest, PredictRequest,
@@ -14,6 +11,7 @@ use plimsoll_proto::v1::{
 
 use super::{
     super::Parts,
+    asking::Asking,
     attempts,
     flow::{self, Flow},
     numbers::{amount, bytes, core_hours, cores, count, millis, percent, share, share_of},
@@ -34,11 +32,7 @@ const LISTED: usize = 10;
 /// Attempts behind a prediction that are listed.
 const USED: usize = 12;
 
-pub(super) async fn show(
-    State(parts): State<Parts>,
-    Path(name): Path<String>,
-    uri: Uri,
-) -> Result<Page, Trouble> {
+pub(super) async fn show(Asking(parts): Asking, Path(name): Path<String>, uri: Uri) -> Result<Page, Trouble> {
     let (_query, view) = flow::asked(&uri)?;
     let filter = Filter { package: name.clone(), ..view.filter() };
     let (stats, step_ms) = flow::stats(&parts, &view, filter.clone(), GroupBy::Unspecified).await?;

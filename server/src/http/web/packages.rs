@@ -1,11 +1,12 @@
 //! All packages: to sort, to search, page by page.
 
-use axum::{extract::State, http::Uri};
+use axum::http::Uri;
 use maud::{Markup, html};
 use plimsoll_proto::v1::{self as pb, Group, GroupBy, StatsTotals};
 
 use super::{
     super::Parts,
+    asking::Asking,
     flow,
     numbers::{amount, bytes, count, percent, share, share_of},
     page::{Page, empty, page},
@@ -38,7 +39,7 @@ const COLUMNS: [Column; 7] = [
     }),
 ];
 
-pub(super) async fn show(State(parts): State<Parts>, uri: Uri) -> Result<Page, Trouble> {
+pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Page, Trouble> {
     let (query, view) = flow::asked(&uri)?;
     let number = query.number("page")?.unwrap_or(1);
     let mut groups = groups(&parts, &view, query.get("q")).await?;

@@ -1,11 +1,11 @@
 //! What runs now.
 
-use axum::{extract::State, http::Uri};
+use axum::http::Uri;
 use maud::{Markup, html};
 use plimsoll_proto::v1 as pb;
 
 use super::{
-    super::Parts,
+    asking::Asking,
     flow,
     numbers::{amount, bytes, count, mean_cores, millis, some_bytes},
     page::{Page, live},
@@ -23,7 +23,7 @@ const AGAIN: u32 = 3;
 /// The same without scripts, where the whole page is loaded anew.
 const AGAIN_WHOLE: u32 = 15;
 
-pub(super) async fn show(State(parts): State<Parts>, uri: Uri) -> Result<Page, Trouble> {
+pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Page, Trouble> {
     let (_query, view) = flow::asked(&uri)?;
     let (watched, running) = parts.inside.running(SHOWN).await?;
     let body = html! {
