@@ -31,3 +31,4 @@ mod stop;
 mod store_ops;
 mod too_much;
 mod verdict;
+mod web;
