@@ -19,6 +19,7 @@
 //! | `replay` | the predictor and the rules of others over recorded history |
 //! | [`admission`] | pods of CI jobs, and what becomes of them |
 //! | [`gantry`] | what stock Spack clients say and hear |
+//! | `identity` | who calls, and what it may do |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
 //! | [`domain`] | the words as types |
@@ -34,6 +35,7 @@ mod files;
 pub mod gantry;
 mod grpc;
 mod http;
+mod identity;
 mod import;
 mod ingest;
 mod judging;

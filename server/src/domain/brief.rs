@@ -41,6 +41,8 @@ pub struct Brief {
     pub is_nodes_fault: bool,
     /// It occupied something for others that is known.
     asked: bool,
+    /// See [`super::Opening::untrusted`].
+    pub untrusted: bool,
 }
 
 impl Brief {
@@ -74,6 +76,7 @@ impl From<Summary> for Brief {
             memory: summary.resources.memory_asked().unwrap_or_default(),
             asked: summary.resources.memory_asked().is_some(),
             is_nodes_fault: summary.is_nodes_fault(),
+            untrusted: summary.opening.untrusted,
             attempt: summary.attempt,
             key: Arc::new(summary.key.built()),
             retries: summary.retries.map(Box::new),

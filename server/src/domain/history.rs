@@ -2,6 +2,9 @@
 //!
 //! An attempt stands in the order of arrival, under its id, and on each rung of the ladder. Lists of a rung keep the newest
 //! [`History::PER_RUNG`]; the whole keeps the newest `capacity`. The oldest leaves everywhere at once, so that nothing leaks.
+//!
+//! Untrusted attempts stand on a shelf of their own, with lists of their own: however many there are, they push no trusted one
+//! out, take no id from one, and change no sum.
 
 use std::{
     borrow::Borrow,
@@ -17,15 +20,26 @@ use super::{
     ladder::{Ladder, PER_RUNG},
 };
 
+/// Untrusted attempts kept beside the trusted ones: one for so many of the capacity.
+const UNTRUSTED_PART: usize = 16;
+
 /// Finished attempts by id and by similarity.
 #[derive(Debug)]
 pub struct History {
+    trusted: Shelf,
+    untrusted: Shelf,
+    /// Sum of what the trusted attempts held, and how many of them there are that succeeded.
+    held: (f64, u32),
+}
+
+/// Attempts that are trusted alike.
+#[derive(Debug)]
+struct Shelf {
+    untrusted: bool,
     capacity: usize,
     newest: VecDeque<Arc<Brief>>,
     by_id: HashSet<ById, RandomState>,
     ladder: Ladder,
-    /// Sum of what the attempts held, and how many of them there are that succeeded.
-    held: (f64, u32),
 }
 
 /// An attempt that is found by its id.
@@ -52,72 +66,123 @@ impl PartialEq for ById {
 
 impl Eq for ById {}
 
-impl History {
-    /// Newest attempts kept on one rung. More would only average over times long gone.
-    pub const PER_RUNG: usize = PER_RUNG;
-
-    /// An empty history of at most `capacity` attempts (at least 1).
-    pub fn new(capacity: usize) -> Self {
+impl Shelf {
+    fn new(capacity: usize, untrusted: bool) -> Self {
         Self {
+            untrusted,
             capacity: capacity.max(1),
             newest: VecDeque::new(),
             by_id: HashSet::default(),
             ladder: Ladder::default(),
+        }
+    }
+
+    /// Makes room for those of `attempts` that belong here.
+    fn expect(&mut self, attempts: &[Fact]) {
+        let here = || attempts.iter().filter(|fact| fact.brief.untrusted == self.untrusted);
+        self.ladder.expect(here());
+        let count = here().count();
+        self.by_id.reserve(count);
+        self.newest.reserve_exact(count);
+    }
+
+    fn learn(&mut self, fact: Fact) -> Arc<Brief> {
+        let brief = self.ladder.push(fact);
+        self.by_id.insert(ById(Arc::clone(&brief)));
+        self.newest.push_back(Arc::clone(&brief));
+        brief
+    }
+
+    /// The oldest, gone, if there is no room for one more.
+    fn make_room(&mut self) -> Option<Arc<Brief>> {
+        if self.newest.len() < self.capacity {
+            return None;
+        }
+        let oldest = self.newest.pop_front()?;
+        self.by_id.remove(oldest.attempt.as_str());
+        self.ladder.remove_oldest(&oldest);
+        Some(oldest)
+    }
+
+    fn replace(&mut self, earlier: &Arc<Brief>, fact: Fact) {
+        // the same everywhere: readers tell attempts apart by the pointer. It is mostly among the newest.
+        if let Some(known) = self.newest.iter_mut().rev().find(|known| Arc::ptr_eq(known, earlier)) {
+            *known = Arc::clone(&fact.brief);
+        }
+        self.ladder.replace(earlier, &fact);
+        self.by_id.replace(ById(fact.brief));
+    }
+
+    fn get(&self, id: &str) -> Option<&Arc<Brief>> {
+        self.by_id.get(id).map(|known| &known.0)
+    }
+}
+
+impl History {
+    /// Newest attempts kept on one rung. More would only average over times long gone.
+    pub const PER_RUNG: usize = PER_RUNG;
+
+    /// An empty history of at most `capacity` trusted attempts (at least 1), and a sixteenth as many untrusted ones beside them.
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            trusted: Shelf::new(capacity, false),
+            untrusted: Shelf::new(Self::untrusted_of(capacity), true),
             held: (0.0, 0),
         }
     }
 
+    /// How many untrusted attempts are kept beside `capacity` trusted ones.
+    pub fn untrusted_of(capacity: usize) -> usize {
+        (capacity / UNTRUSTED_PART).max(1)
+    }
+
     /// Learns many attempts, oldest first, in less memory than one by one.
     pub fn learn_all(&mut self, attempts: Vec<Fact>) {
-        self.ladder.expect(attempts.iter());
-        self.by_id.reserve(attempts.len());
-        self.newest.reserve_exact(attempts.len());
+        for shelf in [&mut self.trusted, &mut self.untrusted] {
+            shelf.expect(&attempts);
+        }
         for fact in attempts {
             self.learn(fact);
         }
-        self.ladder.expect_nothing();
+        for shelf in [&mut self.trusted, &mut self.untrusted] {
+            shelf.ladder.expect_nothing();
+        }
     }
 
     /// Learns an attempt. One that is already known is not learnt twice.
     pub fn learn(&mut self, attempt: impl Into<Fact>) {
         let fact = attempt.into();
-        if self.by_id.contains(fact.brief.attempt.as_str()) {
+        let shelf = self.shelf(&fact.brief);
+        if shelf.get(fact.brief.attempt.as_str()).is_some() {
             return;
         }
-        while self.newest.len() >= self.capacity {
-            self.forget_oldest();
+        let oldest = shelf.make_room();
+        let brief = shelf.learn(fact);
+        if let Some(oldest) = oldest {
+            self.hold(&oldest, -1.0);
         }
-        let brief = self.ladder.push(fact);
         self.hold(&brief, 1.0);
-        self.by_id.insert(ById(Arc::clone(&brief)));
-        self.newest.push_back(brief);
     }
 
     /// Puts a summary in the place of an earlier one of the same attempt and key; nothing happens if there is none.
     pub fn settle(&mut self, attempt: impl Into<Fact>) {
         let mut fact = attempt.into();
-        let known = self.get(&fact.brief.attempt).filter(|known| known.key == fact.brief.key);
+        let shelf = self.shelf(&fact.brief);
+        let known = shelf.get(fact.brief.attempt.as_str()).filter(|known| known.key == fact.brief.key);
         let Some(earlier) = known.map(Arc::clone) else { return };
         fact.share(&earlier.key);
+        let settled = Arc::clone(&fact.brief);
+        shelf.replace(&earlier, fact);
         self.hold(&earlier, -1.0);
-        self.hold(&fact.brief, 1.0);
-        // the same everywhere: readers tell attempts apart by the pointer. It is mostly among the newest.
-        if let Some(known) = self.newest.iter_mut().rev().find(|known| Arc::ptr_eq(known, &earlier)) {
-            *known = Arc::clone(&fact.brief);
-        }
-        self.ladder.replace(&earlier, &fact);
-        self.by_id.replace(ById(fact.brief));
+        self.hold(&settled, 1.0);
     }
 
-    fn forget_oldest(&mut self) {
-        let Some(oldest) = self.newest.pop_front() else { return };
-        self.by_id.remove(oldest.attempt.as_str());
-        self.hold(&oldest, -1.0);
-        self.ladder.remove_oldest(&oldest);
+    fn shelf(&mut self, attempt: &Brief) -> &mut Shelf {
+        if attempt.untrusted { &mut self.untrusted } else { &mut self.trusted }
     }
 
     fn hold(&mut self, attempt: &Brief, sign: f64) {
-        if attempt.outcome != Outcome::Succeeded || attempt.need_peak.0 == 0 {
+        if attempt.untrusted || attempt.outcome != Outcome::Succeeded || attempt.need_peak.0 == 0 {
             return;
         }
         let (sum, count) = self.held;
@@ -128,40 +193,61 @@ impl History {
         self.held = (sum, count);
     }
 
-    /// What an average attempt holds: its highest need for its whole time, in GiB x h; 0 if none is known.
+    /// What an average trusted attempt holds: its highest need for its whole time, in GiB x h; 0 if none is known.
     pub fn mean_held(&self) -> f64 {
         let (sum, count) = self.held;
         if count == 0 { 0.0 } else { sum / f64::from(count) }
     }
 
-    /// The attempt with this id, if it is among those kept in memory.
+    /// The attempt with this id, if it is among those kept in memory; the trusted one of two that claim the id.
     pub fn get(&self, id: &AttemptId) -> Option<&Arc<Brief>> {
-        self.by_id.get(id.as_str()).map(|known| &known.0)
+        self.trusted.get(id.as_str()).or_else(|| self.untrusted.get(id.as_str()))
     }
 
-    /// Attempts that share the rung's part of `key`, newest first.
+    /// Trusted attempts that share the rung's part of `key`, newest first.
     pub fn on_rung(&self, rung: Rung, key: &Key) -> impl DoubleEndedIterator<Item = &Fact> {
-        self.ladder.on_rung(rung, key)
+        self.trusted.ladder.on_rung(rung, key)
     }
 
-    /// All attempts, newest first.
+    /// Untrusted attempts that share the rung's part of `key`, newest first.
+    pub fn untrusted_on_rung(&self, rung: Rung, key: &Key) -> impl DoubleEndedIterator<Item = &Fact> {
+        self.untrusted.ladder.on_rung(rung, key)
+    }
+
+    /// Whether an untrusted attempt of the package and project of `key` is known.
+    pub(crate) fn has_untrusted(&self, key: &Key) -> bool {
+        !self.untrusted.newest.is_empty() && self.untrusted_on_rung(Rung::Package, key).next().is_some()
+    }
+
+    /// All attempts, newest first; untrusted ones stand where their end puts them.
     pub fn newest_first(&self) -> impl Iterator<Item = &Arc<Brief>> {
-        self.newest.iter().rev()
+        let (mut trusted, mut untrusted) =
+            (self.newest_trusted().peekable(), self.untrusted.newest.iter().rev().peekable());
+        std::iter::from_fn(move || {
+            let Some(doubtful) = untrusted.peek() else { return trusted.next() };
+            let later = |brief: &&Arc<Brief>| brief.ended_unix_ms() >= doubtful.ended_unix_ms();
+            if trusted.peek().is_some_and(later) { trusted.next() } else { untrusted.next() }
+        })
     }
 
-    /// How many attempts may be kept.
+    /// Trusted attempts, newest first.
+    pub fn newest_trusted(&self) -> impl Iterator<Item = &Arc<Brief>> {
+        self.trusted.newest.iter().rev()
+    }
+
+    /// How many trusted attempts may be kept.
     pub fn capacity(&self) -> usize {
-        self.capacity
+        self.trusted.capacity
     }
 
     /// How many attempts are kept.
     pub fn len(&self) -> usize {
-        self.newest.len()
+        self.trusted.newest.len() + self.untrusted.newest.len()
     }
 
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
-        self.newest.is_empty()
+        self.len() == 0
     }
 }
 
@@ -243,7 +329,7 @@ pub(crate) mod tests {
             history.learn(Arc::new(summary(&n.to_string(), &format!("p{n}"), "1", 10)));
         }
         assert_eq!(history.len(), 10);
-        assert_eq!(history.by_id.len(), 10);
+        assert_eq!(history.trusted.by_id.len(), 10);
         for n in 0..1000 {
             let key = Key { package: format!("p{n}"), version: "1".into(), ..Key::default() };
             assert_eq!(history.on_rung(Rung::Exact, &key).count(), usize::from(n >= 990));

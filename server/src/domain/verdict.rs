@@ -53,6 +53,11 @@ impl Evidence {
             listed: Vec::new(),
         }
     }
+
+    /// Whether the attempt was measured as untrusted.
+    pub fn is_untrusted(&self) -> bool {
+        self.measured.as_deref().is_some_and(|summary| summary.opening.untrusted)
+    }
 }
 
 /// One run of a CI job, as the CI system lists it. Empty and `None` mean that nothing is said.

@@ -66,10 +66,10 @@ fn key_of(parts: &Parts, query: &str, headers: &HeaderMap) -> Result<Key, Fault>
     Ok(Key { project, ..key })
 }
 
-/// Spack does not say for which project it asks. Where nobody does, it is that of the newest attempt that has one.
+/// Spack does not say for which project it asks. Where nobody does, it is that of the newest trusted attempt that has one.
 fn usual_project(parts: &Parts) -> String {
     parts.learned.read(|history| {
-        let mut projects = history.newest_first().take(LOOKED_AT).map(|summary| &summary.key.project);
+        let mut projects = history.newest_trusted().take(LOOKED_AT).map(|summary| &summary.key.project);
         projects.find(|project| !project.is_empty()).cloned().unwrap_or_default()
     })
 }

@@ -71,6 +71,11 @@ pub(super) const COLUMNS: &[Column] = &[
         draft.requested = Some(Bytes(bytes));
     }),
     Column { name: "outcome", needed: false, set: |draft, text| outcome(text).map(|o| draft.outcome = o) },
+    Column {
+        name: "untrusted",
+        needed: false,
+        set: |draft, text| yes(text).map(|yes| draft.untrusted = yes),
+    },
 ];
 
 /// How a recorded attempt ended.
@@ -89,6 +94,14 @@ fn outcome(text: &str) -> Result<Ended, String> {
         "oom" => Ok(Ended::Stopped(Cause::Oom)),
         "starved" => Ok(Ended::Stopped(Cause::Starved)),
         other => Err(format!("{other:?} is not an outcome; write success, failed, oom or starved")),
+    }
+}
+
+fn yes(text: &str) -> Result<bool, String> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        other => Err(format!("{other:?} is neither true nor false")),
     }
 }
 

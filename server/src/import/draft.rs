@@ -5,7 +5,7 @@ use super::{
     refusals::Refusal,
 };
 use crate::domain::{
-    AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Key, Millis, Outcome, Resources, Summary,
+    AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Key, Millis, Opening, Outcome, Resources, Summary,
 };
 
 /// One recorded attempt.
@@ -33,6 +33,7 @@ pub(super) struct Draft {
     pub(super) cores: Option<u32>,
     pub(super) requested: Option<Bytes>,
     pub(super) outcome: Ended,
+    pub(super) untrusted: bool,
     /// What no column of a text names.
     pub(super) beside: Beside,
 }
@@ -118,6 +119,7 @@ impl Draft {
             exit,
             cause,
             censored: matches!(self.outcome, Ended::Stopped(_)),
+            opening: Opening { untrusted: self.untrusted, ..Opening::default() },
             ..Summary::recorded(attempt, self.key)
         };
         Ok(Record { line, timed: self.submitted_ms.is_some(), summary })

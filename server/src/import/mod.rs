@@ -18,6 +18,7 @@
 //! | `mean_bytes`, `cpu_usec` | bytes, microseconds | |
 //! | `requested_bytes` | bytes | what was asked for: the preset |
 //! | `outcome` | `success`, `failed`, `oom`, `starved` | else success |
+//! | `untrusted` | `true`, `false` | a build of a stranger's change: it lowers nobody's prediction; else false |
 
 mod columns;
 mod commit;

@@ -90,8 +90,10 @@ impl Ingest {
         }
         let (evidence, verdict) = self.weigh(asked).await?;
         let verdict = self.record(fingerprint, verdict).await?;
-        self.parts.judging.learn(&evidence.key, &verdict);
         self.parts.learned.judged(&verdict);
+        if !evidence.is_untrusted() {
+            self.parts.judging.learn(&evidence.key, &verdict);
+        }
         self.parts.metrics.verdicts.get_or_create(&Kind::of(verdict.cause.as_str())).inc();
         Ok(verdict)
     }

@@ -9,6 +9,7 @@ mod close;
 mod fixture;
 mod forget;
 mod judge;
+mod opening;
 mod refusal;
 mod request;
 mod resume;
@@ -85,6 +86,7 @@ impl Ingest {
 
     /// Opens an attempt for a stream, or hands it over to it.
     pub(crate) async fn open(&self, attempt: Attempt, stream: &StreamHandle) -> Result<Opened, Refusal> {
+        let attempt = self.foreseen(attempt);
         self.ask(|answer| Request::Open { attempt: Box::new(attempt), stream: stream.clone(), answer }).await
     }
 

@@ -9,7 +9,7 @@ use foldhash::fast::RandomState;
 
 use super::{session::Session, worker::Worker};
 use crate::{
-    domain::{Action, Attempt, AttemptId, Fact, Key, Summary, Verdict},
+    domain::{Action, Attempt, AttemptId, Fact, History, Key, Summary, Verdict},
     learned::Ended,
     stats::Stats,
     store::{self, Loaded, StoreError},
@@ -84,7 +84,8 @@ impl Judged {
     }
 
     fn meet(&mut self, summary: &Summary) {
-        for verdict in self.waiting.remove(&summary.attempt).into_iter().flatten() {
+        let waiting = self.waiting.remove(&summary.attempt);
+        for verdict in waiting.into_iter().flatten().filter(|_| !summary.opening.untrusted) {
             self.met.push((summary.key.clone(), verdict));
         }
     }
@@ -127,13 +128,17 @@ impl Worker {
             judged.take(verdict);
         };
         store::load_verdicts(&self.parts.store, take).await?;
-        let mut newest = Newest::of(self.parts.learned.capacity(), stats.clone());
+        let capacity = self.parts.learned.capacity();
+        let newest = |capacity| Newest::of(capacity, stats.clone());
+        let mut newest = [newest(capacity), newest(History::untrusted_of(capacity))];
         let take = |summary: Summary| {
             judged.meet(&summary);
-            newest.take(summary);
+            // however many untrusted ones there are, they push no trusted one out
+            let [trusted, untrusted] = &mut newest;
+            (if summary.opening.untrusted { untrusted } else { trusted }).take(summary);
         };
         let loaded = store::load_summaries(&self.parts.store, take).await?;
-        let known = self.parts.learned.learn_all(newest.oldest_first());
+        let [_, known] = newest.map(|newest| self.parts.learned.learn_all(newest.oldest_first()));
         self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
         for (key, verdict) in judged.met {
             // a verdict on an attempt that is remembered no longer has nothing to say about the next one

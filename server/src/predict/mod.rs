@@ -8,6 +8,7 @@
 //!         -> plan    the sizes of least expected cost, one after the other
 //!         -> memory, rates    the answer
 //!         -> words   why
+//!         -> raise   what untrusted attempts may add
 //! pool    -> curve   the same build at other numbers of jobs
 //! ```
 //!
@@ -23,16 +24,19 @@ mod jobs;
 mod memory;
 mod plan;
 mod pool;
+mod raise;
 mod rates;
 mod settings;
 mod spread;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trust_tests;
 mod words;
 
-use self::pool::Pool;
+use self::pool::{Heard, Pool};
 pub use self::settings::Settings;
-use crate::domain::{Bytes, History, JobsCurve, Key, Prediction, UsedAttempt};
+use crate::domain::{Bytes, Hints, History, JobsCurve, Key, Prediction, UsedAttempt};
 
 /// Attempts that [`explain`] lists at most, as the wire contract says.
 const LISTED: usize = 200;
@@ -66,7 +70,7 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
 
 /// What a build of `key` needs at different numbers of build jobs, and which of them fit `limit`.
 pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Option<Bytes>) -> JobsCurve {
-    let mut pool = Pool::gather(history, key, settings);
+    let mut pool = Pool::gather(history, key, settings, Heard::Trusted);
     let usual = jobs::choose(&pool, key, settings);
     inputs::adjust(&mut pool, key);
     curve::draw(&pool, u32::try_from(usual.value).unwrap_or(u32::MAX), limit)
@@ -76,11 +80,15 @@ pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Opti
 /// between is expected to cost less; at least a real step larger, within the cap. After a second failure a preset is not
 /// tried around any longer.
 pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: Bytes) -> Bytes {
-    let mut pool = Pool::gather(history, key, settings);
-    let build_jobs = jobs::choose(&pool, key, settings);
-    jobs::adjust(&mut pool, build_jobs.value);
-    inputs::adjust(&mut pool, key);
-    settings.bound_memory(memory::above(&pool, settings, price(history, settings), failed)).0
+    let above = |heard| {
+        let mut pool = Pool::gather(history, key, settings, heard);
+        let build_jobs = jobs::choose(&pool, key, settings);
+        jobs::adjust(&mut pool, build_jobs.value);
+        inputs::adjust(&mut pool, key);
+        settings.bound_memory(memory::above(&pool, settings, price(history, settings), failed)).0
+    };
+    let trusted = above(Heard::Trusted);
+    if history.has_untrusted(key) { trusted.max(above(Heard::All)) } else { trusted }
 }
 
 /// What one failure costs, in GiB x h.
@@ -89,7 +97,25 @@ fn price(history: &History, settings: &Settings) -> f64 {
 }
 
 fn work_out<'h>(history: &'h History, key: &Key, settings: &Settings) -> (Prediction, Pool<'h>) {
-    let mut pool = Pool::gather(history, key, settings);
+    let (mut prediction, pool) = work_out_from(history, key, settings, Heard::Trusted);
+    if history.has_untrusted(key) {
+        let build_jobs = u32::try_from(prediction.build_jobs.value).ok();
+        let key = Key { hints: Hints { build_jobs, ..key.hints }, ..key.clone() };
+        let (all, everybody) = work_out_from(history, &key, settings, Heard::All);
+        if raise::raise(&mut prediction, all) {
+            return (prediction, everybody);
+        }
+    }
+    (prediction, pool)
+}
+
+fn work_out_from<'h>(
+    history: &'h History,
+    key: &Key,
+    settings: &Settings,
+    heard: Heard,
+) -> (Prediction, Pool<'h>) {
+    let mut pool = Pool::gather(history, key, settings, heard);
     let build_jobs = jobs::choose(&pool, key, settings);
     let slope = jobs::adjust(&mut pool, build_jobs.value);
     inputs::adjust(&mut pool, key);

@@ -10,6 +10,15 @@ use std::sync::Arc;
 use super::Settings;
 use crate::domain::{Brief, Bytes, Fact, History, Key, Rung};
 
+/// Whose attempts speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// Those of trusted attempts.
+    Trusted,
+    /// Beside them untrusted ones, of the same package of the same project alone.
+    All,
+}
+
 /// `k` of `n / (n + k)` for builds of one package: one attempt of the same key knows more than half of what there is
 /// to know (replayed: 0.3 to 1.5 are within 2 % of each other on Spack's CI, 3 wastes 5 % more).
 const HALF_KNOWN: f64 = 0.7;
@@ -36,7 +45,17 @@ pub(super) struct Used<'h> {
     pub(super) need: f64,
 }
 
-/// The attempts that speak for a key, most similar rung first, newest first within it.
+/// What the attempts of one rung weigh together.
+#[derive(Debug, Default)]
+struct Said {
+    known: f64,
+    /// The same, with distance in input.
+    loud: f64,
+    /// Those of them that were not stopped.
+    plain: f64,
+}
+
+/// The attempts that speak for a key, most similar rung first, newest first within it, trusted ones before untrusted ones.
 #[derive(Debug, Default)]
 pub(super) struct Pool<'h> {
     pub(super) used: Vec<Used<'h>>,
@@ -50,18 +69,20 @@ pub(super) struct Pool<'h> {
 }
 
 impl<'h> Pool<'h> {
-    pub(super) fn gather(history: &'h History, key: &Key, settings: &Settings) -> Self {
+    pub(super) fn gather(history: &'h History, key: &Key, settings: &Settings, heard: Heard) -> Self {
         let mut pool = Self { left: 1.0, unknown: 1.0, ..Self::default() };
         pool.used.reserve(2 * History::PER_RUNG);
         for rung in Rung::LADDER.into_iter().filter(|rung| *rung >= Rung::Package) {
             if pool.unknown >= UNHEARD {
-                pool.unknown *= HALF_KNOWN / (pool.climb_down(history, key, rung, HALF_KNOWN) + HALF_KNOWN);
+                let known = pool.climb_down((history, heard), key, rung, HALF_KNOWN);
+                pool.unknown *= HALF_KNOWN / (known + HALF_KNOWN);
             }
         }
         let taken = pool.hush_default();
         if !pool.knows_package() && !settings.preset {
-            pool.climb_down(history, key, Rung::BuildSystem, HALF_KNOWN_WIDE);
-            pool.climb_down(history, key, Rung::Fleet, HALF_KNOWN_WIDE);
+            let trusted = (history, Heard::Trusted);
+            pool.climb_down(trusted, key, Rung::BuildSystem, HALF_KNOWN_WIDE);
+            pool.climb_down(trusted, key, Rung::Fleet, HALF_KNOWN_WIDE);
         }
         pool.used.iter_mut().for_each(|used| used.weight /= taken);
         pool.shares.iter_mut().for_each(|(_, share)| *share /= taken);
@@ -86,16 +107,46 @@ impl<'h> Pool<'h> {
     }
 
     /// Adds a rung. Returns how much its attempts know that were not stopped.
-    fn climb_down(&mut self, history: &'h History, key: &Key, rung: Rung, half: f64) -> f64 {
+    fn climb_down(
+        &mut self,
+        (history, heard): (&'h History, Heard),
+        key: &Key,
+        rung: Rung,
+        half: f64,
+    ) -> f64 {
         let first = self.used.len();
+        let mut said = Said::default();
+        self.listen(key, rung, |rung| history.on_rung(rung, key), &mut said);
+        if heard == Heard::All {
+            self.listen(key, rung, |rung| history.untrusted_on_rung(rung, key), &mut said);
+        }
+        if said.known <= 0.0 {
+            return 0.0;
+        }
+        let share = self.left * said.known / (said.known + half);
+        for used in self.used.iter_mut().skip(first) {
+            used.weight = share * used.fresh / said.loud;
+        }
+        self.shares.push((rung, share));
+        self.left -= share;
+        said.plain
+    }
+
+    /// Adds the attempts of one list. `list` gives those of a rung, newest first.
+    fn listen<I: Iterator<Item = &'h Fact>>(
+        &mut self,
+        key: &Key,
+        rung: Rung,
+        list: impl Fn(Rung) -> I,
+        said: &mut Said,
+    ) {
         let input = key.hints.input_bytes.filter(|bytes| *bytes > 0 && rung >= Rung::Package);
         let input = input.map(|bytes| Bytes(bytes).as_f64().log2());
-        let (mut fresh, mut known, mut loud, mut plain) = (1.0, 0.0, 0.0, 0.0);
+        let mut fresh = 1.0;
         // lists are in order of arrival, and a list holds all that the lists inside it hold of its time: so what is counted
         // already is found by walking them side by side, without reading the attempts
-        let mut inside: Vec<_> =
-            lists_inside(rung).iter().map(|inner| history.on_rung(*inner, key).peekable()).collect();
-        let here = history.on_rung(rung, key).filter(|fact| {
+        let mut inside: Vec<_> = lists_inside(rung).iter().map(|inner| list(*inner).peekable()).collect();
+        let here = list(rung).filter(|fact| {
             let same = |other: &&Fact| Arc::ptr_eq(&other.brief, &fact.brief);
             let counted = inside.iter_mut().filter_map(|list| list.next_if(same)).count() > 0;
             let same_package = || rung == Rung::BuildSystem && is_same_package(key, &fact.brief);
@@ -103,25 +154,15 @@ impl<'h> Pool<'h> {
         });
         for fact in here {
             let near = fresh * input.map_or(1.0, |asked| nearness(asked, fact));
-            known += fresh;
-            loud += near;
+            said.known += fresh;
+            said.loud += near;
             let need = f64::from(fact.need);
             self.used.push(Used { fact, rung, fresh: near, weight: 0.0, need });
             if !fact.censored {
-                plain += fresh;
+                said.plain += fresh;
                 fresh *= DECAY;
             }
         }
-        if known <= 0.0 {
-            return 0.0;
-        }
-        let share = self.left * known / (known + half);
-        for used in self.used.iter_mut().skip(first) {
-            used.weight = share * used.fresh / loud;
-        }
-        self.shares.push((rung, share));
-        self.left -= share;
-        plain
     }
 
     /// Number of attempts, on all rungs.
@@ -194,7 +235,7 @@ mod tests {
             history.learn(Arc::new(Summary { key, ..summary(&n.to_string(), "p", "1", 1) }));
         }
         for asked in keys() {
-            let pool = Pool::gather(&history, &asked, &Settings::default());
+            let pool = Pool::gather(&history, &asked, &Settings::default(), Heard::Trusted);
             let mut seen = HashSet::new();
             for rung in Rung::LADDER {
                 // of the same package, but pushed off its list by others: too old to say anything
@@ -218,7 +259,8 @@ mod tests {
             history.learn(Arc::new(summary(&n.to_string(), "zlib", version, 10)));
             history.learn(Arc::new(summary(&format!("x{n}"), "hdf5", version, 10)));
         }
-        let pool = Pool::gather(&history, &summary("q", "zlib", "1", 0).key, &Settings::default());
+        let pool =
+            Pool::gather(&history, &summary("q", "zlib", "1", 0).key, &Settings::default(), Heard::Trusted);
         assert_eq!((pool.used.len(), pool.main_rung()), (5, Rung::Exact));
         let total: f64 = pool.used.iter().map(|used| used.weight).sum();
         assert!((total + pool.left - 1.0).abs() < 1e-9, "{total} + {}", pool.left);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::policy::{Ask, Done, Policy};
 use crate::{
-    domain::{AttemptId, Bytes, Cores, CpuMicros, History, Millis, Outcome, Resources, Summary},
+    domain::{AttemptId, Bytes, Cores, CpuMicros, History, Millis, Opening, Outcome, Resources, Summary},
     predict::{self, Settings},
 };
 
@@ -62,6 +62,7 @@ impl Policy for Ours {
             memory_peak: Bytes::from_f64(done.peak),
             outcome: if done.stopped { Outcome::Failed } else { Outcome::Succeeded },
             censored: done.stopped,
+            opening: Opening { untrusted: done.untrusted, ..Opening::default() },
             ..Summary::recorded(attempt, ask.key.clone())
         }));
     }

@@ -33,6 +33,8 @@ pub(crate) struct Done {
     pub(crate) cpu_usec: u64,
     /// Memory stopped it: the need is more than its peak.
     pub(crate) stopped: bool,
+    /// It may lower nobody's size.
+    pub(crate) untrusted: bool,
 }
 
 /// A rule that chooses sizes, in bytes.

@@ -86,6 +86,7 @@ pub(crate) fn serve(settings: &Settings, input: impl BufRead, mut output: impl W
                     wall_ms: runtime_ms,
                     cpu_usec: 0,
                     stopped: false,
+                    untrusted: false,
                 };
                 policy.learn(&task.ask(), &done);
                 None

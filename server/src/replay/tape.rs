@@ -23,6 +23,7 @@ pub(super) struct Row {
     mean: Bytes,
     cpu: CpuMicros,
     pub(super) stopped: bool,
+    untrusted: bool,
     /// Place in the file, so that rows of the same time keep their order without room for a stable sort.
     order: u32,
 }
@@ -81,6 +82,7 @@ impl Tape {
             mean: summary.need_mean,
             cpu: summary.cpu,
             stopped: summary.censored,
+            untrusted: summary.opening.untrusted,
             order: u32::try_from(self.rows.len()).unwrap_or(u32::MAX),
         });
     }
@@ -115,6 +117,7 @@ impl Tape {
             wall_ms: row.wall.as_f64(),
             cpu_usec: row.cpu.0,
             stopped: row.stopped,
+            untrusted: row.untrusted,
         };
         (ask, done)
     }

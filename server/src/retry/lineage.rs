@@ -47,7 +47,9 @@ pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> Lineage<'h> {
     let measured = evidence.measured.as_deref();
     let key = measured.map_or(&evidence.key, |summary| &summary.key);
     let (job, original) = (key.job(), measured.and_then(|summary| summary.retries.as_ref()));
-    for summary in history.on_rung(Rung::Exact, key).map(|fact| &*fact.brief) {
+    let untrusted = evidence.is_untrusted().then(|| history.untrusted_on_rung(Rung::Exact, key));
+    let of_key = untrusted.into_iter().flatten().chain(history.on_rung(Rung::Exact, key));
+    for summary in of_key.map(|fact| &*fact.brief) {
         let of_job =
             job.is_some() && summary.job() == job && same_command(&summary.attempt, &evidence.attempt);
         let of_original = original.is_some() && summary.retries.as_deref() == original;
@@ -69,6 +71,9 @@ fn chain<'h>(evidence: &Evidence, history: &'h History) -> Vec<&'h Brief> {
     let mut before = evidence.measured.as_deref().and_then(|summary| summary.retries.as_ref());
     for _ in 0..STEPS {
         let Some(summary) = before.and_then(|id| history.get(id)) else { break };
+        if summary.untrusted && !evidence.is_untrusted() {
+            break;
+        }
         if found.iter().any(|known| known.attempt == summary.attempt) {
             // two attempts that say they retry each other
             break;
