@@ -8,6 +8,8 @@ pub const ANSWER_BYTES: usize = 3 * 1024 * 1024;
 pub const ATTEMPT_BYTES: usize = 128;
 /// Bytes of a session's id.
 pub const SESSION_BYTES: usize = 64;
+/// Tags of a runner that an agent may name.
+pub const RUNNER_TAGS: usize = 64;
 /// Bytes of one text field of a key.
 pub const KEY_FIELD_BYTES: usize = 256;
 /// Bytes of a key's variants.

@@ -32,7 +32,7 @@ pub use jobs_curve::{CurveKnown, JobsCurve, JobsPoint};
 pub use key::{Hints, Key};
 pub use outcome::{Cause, Exit, OomOrigin, Outcome};
 pub use phase::Phase;
-pub use prediction::{Basis, Prediction, Quantity, Rung, UsedAttempt};
+pub use prediction::{Basis, Placed, Prediction, Quantity, Rung, UsedAttempt};
 pub use progress::Progress;
 pub use sample::Sample;
 pub use starvation::Starvation;

@@ -143,11 +143,30 @@ async fn plan(
         tracing::info!(%fault, "the job of a pod is not understood: admitted it as it is");
         "unreadable"
     })?;
+    let withheld = parts.shadow.withholds(&key);
     let (prediction, from) = size(parts, Arc::new(key), until).await.ok_or("failed")?;
-    admission::plan(&pod, &job, Some((&prediction, from)), &parts.admission).map_err(|fault| {
-        tracing::warn!(%fault, "a patch cannot be written: admitted the pod as it is");
-        "failed"
-    })
+    let plan = |settings: &admission::Settings| {
+        admission::plan(&pod, &job, Some((&prediction, from)), settings).map_err(|fault| {
+            tracing::warn!(%fault, "a patch cannot be written: admitted the pod as it is");
+            "failed"
+        })
+    };
+    if withheld { in_shadow(parts, plan) } else { plan(&parts.admission) }
+}
+
+/// In shadow mode no size is set but those that the pod's own annotations name; the agent is put beside the build as ever.
+fn in_shadow(
+    parts: &Parts,
+    plan: impl Fn(&admission::Settings) -> Result<Plan, &'static str>,
+) -> Result<Plan, &'static str> {
+    let would = plan(&parts.admission)?;
+    if would.sized {
+        parts.metrics.withheld.get_or_create(&Kind::of("pod")).inc();
+        tracing::info!(would = would.lines.join("; "), "would change a pod; shadow mode is on");
+    }
+    let settings = admission::Settings { sizes: Vec::new(), ..(*parts.admission).clone() };
+    let plan = plan(&settings)?;
+    if plan.patch.is_none() { Err("shadow") } else { Ok(plan) }
 }
 
 fn key_of(job: &Job) -> Result<Key, Fault> {

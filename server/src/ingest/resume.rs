@@ -133,6 +133,7 @@ impl Worker {
         let mut newest = [newest(capacity), newest(History::untrusted_of(capacity))];
         let take = |summary: Summary| {
             judged.meet(&summary);
+            self.parts.metrics.remember(&summary);
             // however many untrusted ones there are, they push no trusted one out
             let [trusted, untrusted] = &mut newest;
             (if summary.opening.untrusted { untrusted } else { trusted }).take(summary);
@@ -150,7 +151,8 @@ impl Worker {
     }
 
     async fn take_up(&self, attempt: Attempt) -> Result<Session, StoreError> {
-        let mut session = Session::new(Arc::new(attempt), self.now());
+        let place = self.parts.placing.places().hold(&attempt.opening.pool);
+        let mut session = Session { place, ..Session::new(Arc::new(attempt), self.now()) };
         let (id, progress) = (session.attempt.id.clone(), &mut session.progress);
         // a run at a time: an attempt that never ends has more samples than memory
         let extent = store::each_run(&self.parts.store, &id, |run| {
@@ -204,6 +206,7 @@ mod tests {
             attempts_left: 1,
             reason: String::new(),
             outlook: Outlook { signature, ..Outlook::default() },
+            given_unix_ms: None,
         }
     }
 

@@ -29,7 +29,7 @@ pub(super) fn choose(pool: &Pool<'_>, key: &Key, settings: &Settings) -> Quantit
     }
     let mut seen: Vec<(u32, f64, u32, Rung)> = Vec::new();
     for used in pool.used.iter().filter(|used| !used.fact.censored && used.fact.jobs > 0) {
-        let jobs = used.fact.jobs;
+        let jobs = u32::from(used.fact.jobs);
         let room = seen.len() < DISTINCT;
         match seen.iter_mut().find(|entry| entry.0 == jobs) {
             Some(entry) => {
@@ -66,7 +66,7 @@ pub(super) fn adjust(pool: &mut Pool<'_>, jobs: u64) -> f64 {
         if used.fact.jobs == 0 || (asked - had).abs() < 1.0 {
             continue;
         }
-        used.need = shift(used.need.exp2(), slope, used.fact.jobs, asked_jobs).log2();
+        used.need = shift(used.need.exp2(), slope, u32::from(used.fact.jobs), asked_jobs).log2();
     }
     slope
 }

@@ -7,6 +7,7 @@
 //!         -> deviation, spread    the expected values, censored ones as "more than", and what nobody saw yet
 //!         -> plan    the sizes of least expected cost, one after the other
 //!         -> memory, rates    the answer
+//!         -> decrease    how far below the last one, if the operator bounds that
 //!         -> words   why
 //!         -> raise   what untrusted attempts may add
 //! pool    -> curve   the same build at other numbers of jobs
@@ -16,6 +17,9 @@
 //! an error. [`predict`] and [`explain`] are one computation.
 
 mod curve;
+mod decrease;
+#[cfg(test)]
+mod decrease_tests;
 mod deviation;
 #[cfg(test)]
 mod drift_tests;
@@ -36,7 +40,7 @@ mod words;
 
 use self::pool::{Heard, Pool};
 pub use self::settings::Settings;
-use crate::domain::{Bytes, Hints, History, JobsCurve, Key, Prediction, UsedAttempt};
+use crate::domain::{Bytes, Hints, History, JobsCurve, Key, Placed, Prediction, UsedAttempt};
 
 /// Attempts that [`explain`] lists at most, as the wire contract says.
 const LISTED: usize = 200;
@@ -58,7 +62,7 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
             weight: used.weight,
             need: Bytes::from_f64(used.need.exp2()),
             measured: used.fact.brief.proven().unwrap_or_default(),
-            build_jobs: Some(used.fact.jobs).filter(|jobs| *jobs > 0),
+            build_jobs: Some(u32::from(used.fact.jobs)).filter(|jobs| *jobs > 0),
             wall: used.fact.brief.wall,
             censored: used.fact.censored,
         })
@@ -120,11 +124,12 @@ fn work_out_from<'h>(
     let slope = jobs::adjust(&mut pool, build_jobs.value);
     inputs::adjust(&mut pool, key);
     let wall = rates::wall(&pool, settings, build_jobs.value);
-    let sizes = if pool.used.is_empty() {
+    let mut sizes = if pool.used.is_empty() {
         memory::default_sizes(settings)
     } else {
         memory::size(&pool, settings, price(history, settings))
     };
+    decrease::bound(&mut sizes, history, key, settings);
     let [cpu_request, cpu_limit] = rates::cpu(&pool, settings);
     let prediction = Prediction {
         confidence: words::confidence(&pool, sizes.width),
@@ -137,6 +142,7 @@ fn work_out_from<'h>(
         build_jobs,
         wall_p50: wall.half,
         wall_p95: wall.most,
+        placed: Placed::default(),
     };
     (prediction, pool)
 }

@@ -62,7 +62,7 @@ pub(super) fn wall(pool: &Pool<'_>, settings: &Settings, build_jobs: u64) -> Wal
     let asked = u32::try_from(build_jobs).unwrap_or(u32::MAX);
     let shared = jobs::shared_time(pool);
     let log = |used: &Used<'_>| {
-        let (log, had) = (f64::from(used.fact.rates[0]), used.fact.jobs);
+        let (log, had) = (f64::from(used.fact.rates[0]), u32::from(used.fact.jobs));
         // builds of other packages share another time
         let moved = shared > 0.0 && had > 0 && had != asked && used.rung >= Rung::Package;
         if moved { jobs::wall_shift(log.exp2(), shared, had, asked).log2() } else { log }

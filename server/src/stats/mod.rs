@@ -7,6 +7,7 @@
 //! | `book`, `chunk`, `row` | the attempts, kept as they end, and why as rows |
 //! | `builds`, `names`, `labels` | what attempts have in common, as bounded numbers |
 //! | `count`, `sieve`, `groups`, `steps`, `totals` | one walk over the rows |
+//! | `listing` | a page of a list |
 //! | `variable`, `moved`, `regressions`, `level` | needs that vary, and needs that have moved |
 //! | `prices`, `ref_class` | settings |
 
@@ -17,6 +18,7 @@ mod count;
 mod groups;
 mod labels;
 mod level;
+mod listing;
 mod moved;
 mod names;
 mod prices;
@@ -37,6 +39,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use book::Book;
 pub(crate) use groups::Group;
 pub(crate) use level::Kind as ChangeKind;
+pub(crate) use listing::{Chosen, Listing, Order, Place};
 use moved::Moved;
 pub(crate) use prices::Prices;
 pub(crate) use question::{Filter, GroupBy, Question};

@@ -114,7 +114,13 @@ fn sums(first: i64, differences: &[i64]) -> Vec<i64> {
 
 /// The greatest common divisor; 1 if there is none that is a positive `i64`.
 pub(super) fn unit_of(numbers: &[i64]) -> i64 {
-    let unit = numbers.iter().fold(0, |unit, number| gcd(unit, number.unsigned_abs()));
+    let mut unit = 0;
+    for number in numbers {
+        unit = gcd(unit, number.unsigned_abs());
+        if unit == 1 {
+            break;
+        }
+    }
     i64::try_from(unit).unwrap_or(1).max(1)
 }
 

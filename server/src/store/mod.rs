@@ -62,7 +62,7 @@ pub use records::{
     Loaded, count_verdicts, delete_attempt, ended_after, forget, load_summaries, load_verdicts,
     open_attempts, put_attempt, put_summary, put_verdict, read_summary, read_verdict, read_verdicts,
 };
-pub use seal::{Roll, SealError, roll, seal, sweep};
+pub use seal::{Roll, SealError, roll, roll_up_to, seal, sweep};
 pub use series::{Extent, SeriesRead, append_fragment, each_run, read_series};
 pub use sled_store::{SledStore, StoreSettings};
 pub use snapshot::Snapshot;

@@ -30,6 +30,8 @@ pub(super) struct PredictionJson {
     attempts: u32,
     /// One sentence.
     reason: String,
+    /// Shadow mode: to be looked at, and not to be put into force.
+    shadow: bool,
 }
 
 /// A number with its reason.
@@ -110,6 +112,8 @@ pub(super) struct VerdictJson {
     reason: String,
     /// `null` if the server does not say.
     outlook: Option<OutlookJson>,
+    /// When it was put on disk; 0 if that is not known.
+    given_unix_ms: u64,
 }
 
 /// What the failure is called, and what a retry of it would mean.
@@ -159,6 +163,7 @@ impl From<&Prediction> for PredictionJson {
             confidence: prediction.confidence,
             attempts: prediction.attempts,
             reason: prediction.reason.clone(),
+            shadow: prediction.shadow,
         }
     }
 }
@@ -239,6 +244,7 @@ impl From<&Verdict> for VerdictJson {
             attempts_left: verdict.attempts_left,
             reason: verdict.reason.clone(),
             outlook: verdict.outlook.as_ref().map(OutlookJson::from),
+            given_unix_ms: verdict.given_unix_ms,
         }
     }
 }

@@ -41,7 +41,7 @@ impl<'h> Point<'h> {
     fn of(used: &Used<'h>) -> Self {
         let fact = used.fact;
         Self {
-            jobs: fact.jobs,
+            jobs: u32::from(fact.jobs),
             need: used.need.exp2(),
             wall: if fact.rates[0].is_nan() { f64::NAN } else { fact.brief.wall.as_f64() },
             weight: used.weight,
