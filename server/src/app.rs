@@ -233,6 +233,8 @@ impl Running {
             guard: guard.clone(),
             stopping: stopping.clone(),
         };
+        // nobody waits for it: who asks meanwhile waits for what is left
+        drop(tasks.spawn_blocking(move || stats.warm()));
         let worker = tasks.spawn(work(worker, ingesting.clone()));
         tell_bounds(&metrics, &bounds);
         let health_service = HealthService::from_health_reporter(health.clone());
