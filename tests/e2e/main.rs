@@ -22,6 +22,7 @@ mod gantry;
 mod judging;
 mod kept;
 mod output;
+mod pools;
 mod retention;
 mod settings;
 mod stop;
