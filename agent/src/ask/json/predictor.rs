@@ -30,6 +30,12 @@ pub(super) struct PredictionJson {
     attempts: u32,
     /// One sentence.
     reason: String,
+    /// Name of the pool in which it should run; empty if there is none.
+    pool: String,
+    /// It needs more than the pool has.
+    clamped: bool,
+    /// Why this pool.
+    pool_reason: String,
 }
 
 /// A number with its reason.
@@ -159,6 +165,9 @@ impl From<&Prediction> for PredictionJson {
             confidence: prediction.confidence,
             attempts: prediction.attempts,
             reason: prediction.reason.clone(),
+            pool: prediction.pool.clone(),
+            clamped: prediction.clamped,
+            pool_reason: prediction.pool_reason.clone(),
         }
     }
 }
