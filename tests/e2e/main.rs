@@ -23,6 +23,7 @@ mod judging;
 mod kept;
 mod monitoring;
 mod output;
+mod pools;
 mod retention;
 mod see;
 mod settings;
