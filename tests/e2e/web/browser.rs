@@ -3,7 +3,10 @@
 
 use std::process::Command;
 
-use super::*;
+use plimsoll_tests::Server;
+use scraper::Html;
+
+use super::{HOSTILE, ODD_ID, attributes, start, texts};
 
 /// Where a browser is looked for.
 const BROWSERS: [&str; 2] = ["chromium", "chromium-browser"];

@@ -69,7 +69,7 @@ async fn start() -> (tempfile::TempDir, Server) {
     for (attempt, package, samples) in [("a1", "zlib", 3), ("a2", "zlib", 6), (ODD_ID, "hdf5", 40)] {
         deliver(&server, hello(attempt, package), attempt, samples, Some(0)).await;
     }
-    let Sent::Hello(mut odd) = hello("odd", HOSTILE) else { panic!("no hello") };
+    let Sent::Hello(mut odd) = hello("odd", HOSTILE) else { unreachable!("hello gives a Hello") };
     let key = odd.key.as_mut().unwrap();
     (key.owner, key.version, key.project) = (HOSTILE.into(), HOSTILE.into(), HOSTILE.into());
     key.labels = HashMap::from([(HOSTILE.to_owned(), HOSTILE.to_owned())]);
@@ -85,7 +85,7 @@ async fn deliver(server: &Server, hello: Sent, attempt: &str, samples: u64, code
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     stream.exchange(hello).await.unwrap();
     stream.exchange(batch(attempt, 1, samples)).await.unwrap();
-    let Sent::Finish(mut end) = finish(attempt, samples, code) else { panic!("no finish") };
+    let Sent::Finish(mut end) = finish(attempt, samples, code) else { unreachable!("finish gives a Finish") };
     end.phases = vec![
         pb::Phase { name: "configure".into(), started_ms: 0, wall_ms: 1000, ..pb::Phase::default() },
         pb::Phase {

@@ -1,8 +1,10 @@
 //! What pages hold.
 
+use plimsoll_tests::{Programs, Server};
+use scraper::Html;
 use serde_json::{Value, json};
 
-use super::*;
+use super::{HOSTILE, ODD_ID, attributes, get, page, quoted, start, texts};
 
 /// Every page, with what stands in its title.
 fn all() -> Vec<(String, &'static str)> {

@@ -1,8 +1,9 @@
 //! Addresses that make no sense.
 
+use scraper::Html;
 use serde_json::{Value, json};
 
-use super::*;
+use super::{attributes, get, start, texts};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_makes_no_sense_is_a_page_that_says_so_and_leads_on() {

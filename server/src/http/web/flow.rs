@@ -63,6 +63,13 @@ pub(super) struct Flow<'a> {
     pub(super) step_ms: u64,
 }
 
+/// What a chart is called.
+struct Named {
+    id: &'static str,
+    title: &'static str,
+    unit: &'static str,
+}
+
 /// One kind of thing in each step.
 struct Series {
     tone: Tone,
@@ -100,7 +107,8 @@ impl Flow<'_> {
         } else {
             "No attempt said what it asked for, so only what was used is shown.".to_owned()
         };
-        self.stacked("memory-flow", "Memory asked for", "GiB·h", description, &series)
+        let named = Named { id: "memory-flow", title: "Memory asked for", unit: "GiB·h" };
+        self.stacked(named, description, &series)
     }
 
     /// Failures by cause.
@@ -137,7 +145,8 @@ impl Flow<'_> {
             0 => "Nothing failed.".to_owned(),
             all => format!("{} failures: {}.", numbers::count(all), most.join(", ")),
         };
-        self.stacked("failures", "Failures by cause", ATTEMPTS, description, &series)
+        let named = Named { id: "failures", title: "Failures by cause", unit: ATTEMPTS };
+        self.stacked(named, description, &series)
     }
 
     fn totals(&self) -> impl Iterator<Item = &pb::StatsTotals> {
@@ -147,19 +156,13 @@ impl Flow<'_> {
     fn axis(&self) -> Axis {
         let first = self.steps.first().map_or(self.view.now_unix_ms, |step| step.from_unix_ms);
         let end = self.steps.last().map_or(self.view.now_unix_ms, |step| step.from_unix_ms + self.step_ms);
-        let from = self.view.from_unix_ms().map_or(first, |from| from - from % self.step_ms);
-        let to = if self.view.from_unix_ms().is_some() { end.max(self.view.now_unix_ms) } else { end };
+        let from = self.view.since_unix_ms().map_or(first, |from| from - from % self.step_ms);
+        let to = if self.view.since_unix_ms().is_some() { end.max(self.view.now_unix_ms) } else { end };
         Axis::calendar(numbers::float(from.min(first)), numbers::float(to))
     }
 
-    fn stacked(
-        &self,
-        id: &'static str,
-        title: &str,
-        unit: &'static str,
-        description: String,
-        series: &[Series],
-    ) -> Chart {
+    fn stacked(&self, named: Named, description: String, series: &[Series]) -> Chart {
+        let Named { id, title, unit } = named;
         let mut heights = vec![0.0; self.steps.len()];
         let mut layers = Vec::new();
         for one in series {

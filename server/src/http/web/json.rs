@@ -99,7 +99,8 @@ fn word(number: i32, field: &FieldDescriptor) -> Json {
         return Json::from(number);
     };
     let prefix = zero.name().strip_suffix("UNSPECIFIED").unwrap_or_default();
-    Json::from(named.name().strip_prefix(prefix).unwrap_or(named.name()).to_ascii_lowercase())
+    let name = named.name();
+    Json::from(name.strip_prefix(prefix).unwrap_or(name).to_ascii_lowercase())
 }
 
 #[cfg(test)]

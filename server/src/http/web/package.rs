@@ -105,6 +105,9 @@ fn cards(totals: &StatsTotals) -> Markup {
     }
 }
 
+/// Name, number, how it is written.
+type Shown<'a> = (&'a str, Option<Quantity>, &'a dyn Fn(u64) -> String);
+
 /// What the next attempt is told, and why.
 fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
     let prediction = explained.prediction.clone().unwrap_or_default();
@@ -112,7 +115,6 @@ fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
     let of = [key.version.as_str(), key.compiler.as_str(), key.compiler_version.as_str(), key.arch.as_str()];
     let of: Vec<&str> = of.into_iter().filter(|part| !part.is_empty()).collect();
     let millicores = |value: u64| format!("{} cores", cores(super::numbers::float(value) / 1000.0));
-    type Shown<'a> = (&'a str, Option<Quantity>, &'a dyn Fn(u64) -> String);
     let rows: [Shown<'_>; 7] = [
         ("Memory request", prediction.memory_request_bytes, &bytes),
         ("Memory limit", prediction.memory_limit_bytes, &bytes),

@@ -171,7 +171,7 @@ impl View {
     }
 
     /// Where the choice begins; `None` for all time.
-    pub(super) fn from_unix_ms(&self) -> Option<u64> {
+    pub(super) fn since_unix_ms(&self) -> Option<u64> {
         self.filter().from_unix_ms
     }
 

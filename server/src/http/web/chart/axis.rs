@@ -124,7 +124,7 @@ impl Axis {
     pub(super) fn label(&self, at: f64, step: f64) -> String {
         let ms = crate::domain::Millis::from_f64(at).0;
         match self.kind {
-            Kind::Calendar if step < DAY && ms % 86_400_000 != 0 => times::time_of_day(ms),
+            Kind::Calendar if step < DAY && !ms.is_multiple_of(86_400_000) => times::time_of_day(ms),
             Kind::Calendar if step >= 80.0 * DAY => times::minute(ms).get(..7).unwrap_or_default().to_owned(),
             Kind::Calendar => times::day(ms),
             Kind::Elapsed => elapsed(at),
@@ -151,7 +151,7 @@ fn elapsed(ms: f64) -> String {
 /// The smallest distance that gives no more marks than `most`.
 fn fitting(steps: &[f64], length: f64, most: u32) -> f64 {
     let fits = steps.iter().copied().find(|step| length / step <= f64::from(most));
-    fits.unwrap_or(length / f64::from(most.max(1)))
+    fits.unwrap_or_else(|| length / f64::from(most.max(1)))
 }
 
 /// 1, 2 or 5 times a power of ten.

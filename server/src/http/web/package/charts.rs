@@ -51,7 +51,7 @@ pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
     }
     let first = oldest_first().map(ended).fold(f64::INFINITY, f64::min);
     let last = oldest_first().map(ended).fold(0.0, f64::max);
-    let from = if first.is_finite() { first } else { view.from_unix_ms().map_or(0.0, float) };
+    let from = if first.is_finite() { first } else { view.since_unix_ms().map_or(0.0, float) };
     let room = ((last - from) * 0.02).max(60_000.0);
     Chart {
         id: "need",
