@@ -18,6 +18,7 @@ use crate::{
     config::Config,
     domain::History,
     files,
+    gitlab::{self, Follower, Hooks},
     grpc::{self, Calls},
     http,
     ingest::{self, Ingest, Worker},
@@ -50,6 +51,9 @@ pub struct App {
     worker: Worker,
     judging: Judging,
     token: Option<http::Token>,
+    signing: Option<http::Signing>,
+    hooks: Hooks,
+    follower: Option<Follower>,
 }
 
 /// Where a server listens.
@@ -78,11 +82,14 @@ impl App {
         let admission = admission(&config).await?;
         let file = config.gantry.token_file.as_deref();
         let token = file.map(http::Token::read).transpose().context("collect_token_file")?;
+        let file = config.gantry.signing_file.as_deref();
+        let signing = file.map(http::Signing::read).transpose().context("collect_signing_file")?;
+        let metrics = Arc::new(Metrics::new());
+        let gitlab = gitlab::Client::open(&config.gitlab, gitlab::Terms::default(), Arc::clone(&metrics))?;
         let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache };
         let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
         let store = opened.context("data_dir: opening the store ended badly")?.context("data_dir")?;
         let learned = Learned::new(History::new(config.history_attempts));
-        let metrics = Arc::new(Metrics::new());
         let sources = Sources {
             rules_dir: config.rules_dir.clone(),
             policy_file: config.retry_policy.clone(),
@@ -101,7 +108,23 @@ impl App {
             abandon_after: config.abandon_after,
         });
         worker.resume().await.context("data_dir: cannot read the history")?;
-        Ok(Self { config, grpc, http, admission, store, learned, metrics, ingest, worker, judging, token })
+        let (hooks, follower) = Hooks::new(ingest.clone(), gitlab, Arc::clone(&metrics));
+        Ok(Self {
+            config,
+            grpc,
+            http,
+            admission,
+            store,
+            learned,
+            metrics,
+            ingest,
+            worker,
+            judging,
+            token,
+            signing,
+            hooks,
+            follower,
+        })
     }
 
     /// The addresses that are really bound: port 0 becomes a number.
@@ -152,8 +175,22 @@ struct Running {
 
 impl Running {
     fn start(app: App) -> Self {
-        let App { config, grpc, http, admission, store, learned, metrics, ingest, worker, judging, token } =
-            app;
+        let App {
+            config,
+            grpc,
+            http,
+            admission,
+            store,
+            learned,
+            metrics,
+            ingest,
+            worker,
+            judging,
+            token,
+            signing,
+            hooks,
+            follower,
+        } = app;
         let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
         let health = HealthReporter::new();
@@ -169,6 +206,8 @@ impl Running {
             gantry: Arc::new(config.gantry),
             admission: Arc::new(config.admission),
             token,
+            signing,
+            hooks,
             calls: calls.clone(),
             stopping: stopping.clone(),
         };
@@ -190,7 +229,14 @@ impl Running {
         let health_service = HealthService::from_health_reporter(health.clone());
         let watch = watch_store(store.clone(), metrics, health.clone(), telling.clone());
         let rules = judging.watch(telling.clone());
-        let watch = async { tokio::try_join!(watch, rules).map(|_both| ()) };
+        let end = telling.clone();
+        let following = async move {
+            match follower {
+                Some(follower) => follower.run(end).await,
+                None => Ok(()),
+            }
+        };
+        let watch = async { tokio::try_join!(watch, rules, following).map(|_all| ()) };
         Self {
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
             http: Long::new("HTTP listener", tasks.spawn(serve_http(http, admission, http_parts, bounds))),

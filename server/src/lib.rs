@@ -20,6 +20,7 @@
 //! | [`admission`] | pods of CI jobs, and what becomes of them |
 //! | [`gantry`] | what stock Spack clients say and hear |
 //! | `identity` | who calls, and what it may do |
+//! | `gitlab` | job hooks, and what GitLab is asked about them |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
 //! | [`domain`] | the words as types |
@@ -33,6 +34,7 @@ mod config;
 pub mod domain;
 mod files;
 pub mod gantry;
+pub mod gitlab;
 mod grpc;
 mod http;
 mod identity;

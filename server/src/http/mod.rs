@@ -40,13 +40,13 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    admin::backup::ENDPOINT, admission, domain::Fault, gantry, grpc::Calls, ingest::Ingest, learned::Learned,
-    metrics::Metrics, predict, store::Store,
+    admin::backup::ENDPOINT, admission, domain::Fault, gantry, gitlab::Hooks, grpc::Calls, ingest::Ingest,
+    learned::Learned, metrics::Metrics, predict, store::Store,
 };
 use refusal::refuse;
 pub(crate) use serving::Bounds;
 pub(crate) use tls::{Certificate, Tls};
-pub(crate) use token::Token;
+pub(crate) use token::{Signing, Token};
 
 const INDEX: &str = "plimsoll-server\n\
     /v1/allocation  what a Spack job shall ask for (?spec=)\n\
@@ -67,6 +67,9 @@ pub(crate) struct Parts {
     pub(crate) admission: Arc<admission::Settings>,
     /// Of the job hook; `None` takes every hook.
     pub(crate) token: Option<Token>,
+    /// With it, every hook must be signed.
+    pub(crate) signing: Option<Signing>,
+    pub(crate) hooks: Hooks,
     pub(crate) calls: Calls,
     pub(crate) stopping: CancellationToken,
 }

@@ -258,14 +258,20 @@ impl IssuerTable {
         if issuer.is_empty() || audience.is_empty() {
             return Err("issuer and audience must not be empty".to_owned());
         }
-        let secret = |algorithm: &Algorithm| matches!(algorithm, Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512);
+        let secret = |algorithm: &Algorithm| {
+            matches!(algorithm, Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512)
+        };
         if algorithms.is_empty() || algorithms.iter().any(secret) {
-            return Err("algorithms must be some of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, EdDSA".into());
+            return Err(
+                "algorithms must be some of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, EdDSA"
+                    .into(),
+            );
         }
         if grant.is_empty() {
             return Err("has no grant: nobody would get in by it".to_owned());
         }
-        let keys = KeySet::parse(&read(&keys_file)?).map_err(|why| format!("{} {why}", keys_file.display()))?;
+        let keys =
+            KeySet::parse(&read(&keys_file)?).map_err(|why| format!("{} {why}", keys_file.display()))?;
         let grants = grant.into_iter().map(|table| Grant {
             claims: table.claims,
             roles: table.roles.into_iter().collect(),

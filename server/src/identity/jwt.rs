@@ -45,7 +45,8 @@ impl Issuer {
         validation.set_issuer(&[&self.issuer]);
         validation.set_audience(&[&self.audience]);
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
-        let claims = jsonwebtoken::decode::<Claims>(token, key, &validation).map_err(|error| why(&error))?.claims;
+        let claims =
+            jsonwebtoken::decode::<Claims>(token, key, &validation).map_err(|error| why(&error))?.claims;
         let expires = claims.get("exp").and_then(serde_json::Value::as_u64).unwrap_or(0);
         let grant = self.grants.iter().find(|grant| grant.fits(&claims)).ok_or(Denied::NoGrant)?;
         Ok((grant.identity(self.kind, &self.issuer, &claims), expires.saturating_add(self.leeway)))
@@ -61,7 +62,8 @@ pub(super) fn check(token: &str, issuers: &[Issuer]) -> Result<(Identity, u64), 
         return Err(Denied::NotAccepted("is longer than 16 KiB"));
     }
     // not believed yet: only to know whose keys to try
-    let claimed = insecure_decode::<Claims>(token).map_err(|_shape| Denied::NotAccepted("is not known here"))?;
+    let claimed =
+        insecure_decode::<Claims>(token).map_err(|_shape| Denied::NotAccepted("is not known here"))?;
     let named = claimed.claims.get("iss").and_then(serde_json::Value::as_str);
     let issuer = issuers.iter().find(|issuer| Some(issuer.issuer.as_str()) == named);
     let key = issuer.and_then(|issuer| Some((issuer, issuer.keys.find(claimed.header.kid.as_deref())?)));

@@ -152,7 +152,8 @@ impl Identity {
         if named.host == host && named.job == id {
             return Ok(());
         }
-        let description = format!("is {attempt}, but the token was made for job {host}:{id} and writes only its attempts");
+        let description =
+            format!("is {attempt}, but the token was made for job {host}:{id} and writes only its attempts");
         Err(Fault::new("attempt", description))
     }
 
@@ -164,7 +165,9 @@ impl Identity {
         self.may_write(&attempt.id)?;
         let Proven { project, git_ref, owner, .. } = &self.proven;
         let key = &mut attempt.key;
-        for (proven, said) in [(project, &mut key.project), (git_ref, &mut key.git_ref), (owner, &mut key.owner)] {
+        for (proven, said) in
+            [(project, &mut key.project), (git_ref, &mut key.git_ref), (owner, &mut key.owner)]
+        {
             if !proven.is_empty() {
                 said.clone_from(proven);
             }
@@ -182,7 +185,8 @@ impl Identity {
         if self.projects.is_all() || (!project.is_empty() && self.projects.has(project)) {
             return Ok(());
         }
-        let named = if project.is_empty() { "names no project".to_owned() } else { format!("is {project:?}") };
+        let named =
+            if project.is_empty() { "names no project".to_owned() } else { format!("is {project:?}") };
         Err(Fault::new(field, format!("{named}; {} may see only {}", self.name, self.projects.0.join(", "))))
     }
 }
