@@ -138,7 +138,7 @@ fn judged(verdict: &Verdict) -> Markup {
     html! {
         h2 { "Verdict" }
         div.sheet {
-            p.verdict { (words::action(verdict.action())) }
+            p.verdict { (words::sentence(words::action(verdict.action()))) }
             p { (words::sentence(&verdict.reason)) }
             dl.facts {
                 dt { "Cause" } dd { (words::cause(verdict.cause())) ", confidence " (percent(verdict.confidence)) }

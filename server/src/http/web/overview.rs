@@ -7,7 +7,7 @@ use plimsoll_proto::v1::{self as pb, GroupBy, StatsTotals};
 use super::{
     super::Parts,
     flow::{self, Flow},
-    numbers::{amount, bytes, core_hours, count, percent, share, share_of},
+    numbers::{amount, bytes, core_hours, count, percent, plural, share, share_of},
     page::{Page, card, empty, page},
     times,
     trouble::Trouble,
@@ -108,7 +108,7 @@ fn saved(totals: &StatsTotals, currency: &str) -> Markup {
             dl.cards {
                 @if would.attempts > 0 {
                     (card("Asked with predicted sizes", &format!("{} GiB·h", amount(would.predicted_gib_hours)), &html! {
-                        "instead of " (amount(would.asked_gib_hours)) ", over " (count(would.attempts)) " attempts"
+                        "instead of " (amount(would.asked_gib_hours)) ", over " (plural(would.attempts, "attempt", "attempts"))
                     }))
                     (card(if less >= 0.0 { "That is less by" } else { "That is more by" },
                         &share(less.abs(), would.asked_gib_hours), &html! {
@@ -121,7 +121,7 @@ fn saved(totals: &StatsTotals, currency: &str) -> Markup {
                 }
                 @if calibration.attempts > 0 {
                     (card("Stayed below the predicted limit", &share_of(calibration.within_limit, calibration.attempts), &html! {
-                        "of " (count(calibration.attempts)) " attempts; off by a factor of "
+                        "of " (plural(calibration.attempts, "attempt", "attempts")) "; off by a factor of "
                         (amount(calibration.error_log2_mean.exp2())) " on average"
                     }))
                     @if calibration.timed > 0 {
