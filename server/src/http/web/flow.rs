@@ -64,6 +64,7 @@ pub(super) struct Flow<'a> {
 }
 
 /// What a chart is called.
+#[derive(Clone, Copy)]
 struct Named {
     id: &'static str,
     title: &'static str,
