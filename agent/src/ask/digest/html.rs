@@ -42,6 +42,9 @@ pub(super) fn render(digest: &Digest) -> String {
     wasters(&mut page, digest);
     regressions(&mut page, &digest.stats.regressions);
     predictions(&mut page, digest);
+    for note in &digest.stats.notes {
+        page.within("<p class=\"faint\">Note: ", note, "</p>\n");
+    }
     page.raw("</main>\n</body>\n</html>\n");
     page.into_string()
 }
