@@ -105,7 +105,11 @@ fn row(group: &Group, money: bool) -> Vec<Cell> {
     let mut cells = vec![
         amount(sums.memory_wasted_gib_hours).into(),
         Cell::painted(numbers::share(used, asked), if slack { Paint::Warn } else { Paint::Plain }),
-        Cell::from(if asked > 0.0 { format!("{:.2}", sums.need_over_ask_mean) } else { "-".to_owned() }),
+        Cell::from(if sums.need_over_ask_max > 0.0 {
+            format!("{:.2}", sums.need_over_ask_mean)
+        } else {
+            "-".to_owned()
+        }),
         amount(sums.cpu_wasted_core_hours).into(),
     ];
     if money {
@@ -177,6 +181,7 @@ mod tests {
             memory_asked_gib_hours: 4.0,
             memory_wasted_gib_hours: 3.0,
             need_over_ask_mean: 0.25,
+            need_over_ask_max: 0.5,
             ..StatsTotals::default()
         };
         let group = |name: &str| Group { name: name.to_owned(), totals: Some(sums.clone()) };
