@@ -40,7 +40,7 @@ pub(crate) struct Place {
 }
 
 impl Order {
-    fn rank(self, brief: &Brief) -> u64 {
+    pub(super) fn rank(self, brief: &Brief) -> u64 {
         match self {
             Self::Newest => brief.ended_unix_ms(),
             Self::Oldest => u64::MAX - brief.ended_unix_ms(),
@@ -86,6 +86,16 @@ impl Listing {
     /// A page of `size` attempts behind `after`.
     pub(crate) fn new(order: Order, size: usize, after: Option<Place>) -> Self {
         Self { order, size, after, worst: None, candidates: Vec::new() }
+    }
+
+    pub(super) fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Whether an attempt whose rank lies between these may be on the page, as far as is known by now.
+    pub(super) fn may_take(&self, (lowest, highest): (u64, u64)) -> bool {
+        self.worst.is_none_or(|(worst, _)| highest >= worst)
+            && self.after.as_ref().is_none_or(|after| lowest <= after.rank)
     }
 
     /// Takes an attempt into account that counts.

@@ -3,7 +3,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `listing` | the attempts of one page of a list |
+//! | `listing`, `glance` | the attempts of one page of a list |
 //! | `question`, `report` | what may be asked, and the answer |
 //! | `book`, `chunk`, `row` | the attempts, kept as they end, and why as rows |
 //! | `builds`, `names`, `labels` | what attempts have in common, as bounded numbers |
@@ -16,6 +16,7 @@ mod book;
 mod builds;
 mod chunk;
 mod count;
+mod glance;
 mod groups;
 mod labels;
 mod level;
@@ -134,18 +135,26 @@ impl Stats {
         self.book().refuse_early(attempt, usize::MAX);
     }
 
-    /// Shows `look` every attempt that counts, in no order.
-    pub(crate) fn each(&self, filter: &Filter, mut look: impl FnMut(&Arc<Brief>)) {
+    /// Chooses a page among the attempts that count.
+    pub(crate) fn list(&self, filter: &Filter, mut listing: Listing) -> Chosen {
         let (rows, sieve) = {
             let book = self.book();
             let rows = book.rows();
             let sieve = Sieve::new(filter, &book, &rows, &self.0.settings, &mut Vec::new());
             (rows, sieve)
         };
-        for chunk in rows.chunks.iter().filter(|chunk| sieve.may_take(chunk)) {
-            let counts = |(index, row): &(usize, &row::Row)| sieve.takes(chunk, *index, row);
-            chunk.rows().iter().enumerate().filter(counts).for_each(|(_, row)| look(&row.brief));
+        let chunks = rows.chunks.iter().map(AsRef::as_ref).filter(|chunk| sieve.may_take(chunk));
+        for chunk in listing.best_first(chunks) {
+            if !listing.may_take_of(chunk) {
+                continue;
+            }
+            for (index, row) in chunk.rows().iter().enumerate() {
+                if listing.may_take_row(row) && sieve.takes(chunk, index, row) {
+                    listing.look(&row.brief);
+                }
+            }
         }
+        listing.choose()
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {

@@ -19,6 +19,9 @@ const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\
 <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
 <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n";
 
+/// The head of a column of bars, which draw the number before them.
+const DRAWN: &str = "drawn";
+
 /// How it looks.
 const STYLE: &str = include_str!("style.css");
 
@@ -42,6 +45,9 @@ pub(super) fn render(digest: &Digest) -> String {
     wasters(&mut page, digest);
     regressions(&mut page, &digest.stats.regressions);
     predictions(&mut page, digest);
+    for note in &digest.stats.notes {
+        page.within("<p class=\"faint\">Note: ", note, "</p>\n");
+    }
     page.raw("</main>\n</body>\n</html>\n");
     page.into_string()
 }
@@ -49,7 +55,16 @@ pub(super) fn render(digest: &Digest) -> String {
 fn sentences(page: &mut Markup, digest: &Digest) {
     page.raw("<section>\n<h2>What to do next</h2>\n<ol>\n");
     for sentence in next::next(digest) {
-        page.within("<li>", &sentence, "</li>\n");
+        page.raw("<li>");
+        for (nth, piece) in sentence.split('`').enumerate() {
+            // between two marks stands a command
+            if nth % 2 == 0 {
+                page.text(piece)
+            } else {
+                page.within("<code>", piece, "</code>")
+            };
+        }
+        page.raw("</li>\n");
     }
     page.raw("</ol>\n</section>\n");
 }
@@ -58,7 +73,8 @@ fn sentences(page: &mut Markup, digest: &Digest) {
 fn heads(page: &mut Markup, name: &str, heads: &[&str]) {
     page.within("<section>\n<h2>", name, "</h2>\n<div class=\"wide\"><table>\n<thead><tr>");
     for head in heads {
-        page.within("<th scope=\"col\">", head, "</th>");
+        let open = if *head == DRAWN { "<th scope=\"col\" class=\"drawn\">" } else { "<th scope=\"col\">" };
+        page.within(open, head, "</th>");
     }
     page.raw("</tr></thead>\n<tbody>\n");
 }
@@ -97,7 +113,7 @@ fn steps(page: &mut Markup, digest: &Digest) {
         return;
     }
     let most = sums.iter().map(|(_, sums)| sums.failed).max().unwrap_or(0).max(1) as f64;
-    heads(page, "Over time", &["from (UTC)", "attempts", "wasted GiB h", "failed", "failures drawn"]);
+    heads(page, "Over time", &["from (UTC)", "attempts", "wasted GiB h", "failed", DRAWN]);
     for (from, sums) in sums {
         page.within("<tr><th scope=\"row\">", &numbers::date(from), "</th>");
         page.within("<td>", &count(sums.attempts), "</td>");
@@ -113,19 +129,21 @@ fn wasters(page: &mut Markup, digest: &Digest) {
         return;
     }
     let all = digest.now.memory_wasted_gib_hours;
+    let most =
+        digest.wasters().map(|(_, sums)| sums.memory_wasted_gib_hours).fold(f64::MIN_POSITIVE, f64::max);
     heads(
         page,
         "Packages that waste most",
-        &["package", "wasted GiB h", "of all", "used of asked", "attempts", "failed", "waste drawn"],
+        &["package", "of all", "used of asked", "attempts", "failed", "wasted GiB h", DRAWN],
     );
     for (group, sums) in digest.wasters() {
         let wasted = sums.memory_wasted_gib_hours;
         page.within("<tr><th scope=\"row\">", &group.name, "</th>");
-        page.within("<td>", &amount(wasted), "</td>").within("<td>", &numbers::share(wasted, all), "</td>");
         let used = numbers::share(sums.memory_used_of_asked_gib_hours, sums.memory_asked_gib_hours);
-        page.within("<td>", &used, "</td>").within("<td>", &count(sums.attempts), "</td>");
-        page.within("<td>", &count(sums.failed), "</td><td class=\"drawn\">");
-        page.bar(if all > 0.0 { wasted / all } else { 0.0 }).raw("</td></tr>\n");
+        page.within("<td>", &numbers::share(wasted, all), "</td>").within("<td>", &used, "</td>");
+        page.within("<td>", &count(sums.attempts), "</td>").within("<td>", &count(sums.failed), "</td>");
+        page.within("<td>", &amount(wasted), "</td><td class=\"drawn\">");
+        page.bar(wasted / most).raw("</td></tr>\n");
     }
     end(page);
 }
@@ -186,6 +204,7 @@ mod tests {
         assert!(html.contains("llvm&lt;script&gt;alert(1)&lt;/script&gt;"), "{html}");
         assert!(html.contains("owner team a&amp;b; 2025-11-15 00:00 to 2025-11-22 00:00 UTC"), "{html}");
         assert!(html.contains("default-src 'none'"));
+        assert!(html.contains("what <code>plimsoll predict</code> says"), "{html}");
     }
 
     #[test]
@@ -193,7 +212,7 @@ mod tests {
         for html in [render(&full()), render(&empty())] {
             for name in [
                 "html", "head", "body", "main", "section", "table", "thead", "tbody", "tr", "td", "ol", "li",
-                "h2", "div", "p",
+                "h2", "div", "p", "code",
             ] {
                 let opened =
                     html.matches(&format!("<{name}>")).count() + html.matches(&format!("<{name} ")).count();

@@ -22,6 +22,8 @@ struct DigestJson {
     currency: String,
     /// What to do next, a sentence each.
     next: Vec<String>,
+    /// What the numbers cannot tell.
+    notes: Vec<String>,
 }
 
 /// A package that wastes.
@@ -47,6 +49,7 @@ pub(super) fn render(digest: &Digest) -> String {
         regressions: digest.stats.regressions.iter().take(NAMED).map(RegressionJson::from).collect(),
         currency: digest.stats.currency.clone(),
         next: next::next(digest),
+        notes: digest.stats.notes.clone(),
     })
 }
 

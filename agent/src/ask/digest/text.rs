@@ -12,7 +12,7 @@ use crate::ask::{
     look::{Look, Paint},
     numbers::{self, amount, count},
     text::{
-        calibration, moved, over_time,
+        calibration, moved, notes, over_time,
         table::{Cell, Column, Table},
         would_have_been,
     },
@@ -35,7 +35,9 @@ pub(super) fn render(digest: &Digest, look: Look) -> String {
     text.push_str(&part("packages that waste most", &wasters(digest, look), look));
     text.push_str(&moved::parts(&digest.stats, look));
     text.push_str(&part("predictions", &predictions(digest), look));
-    text + &part("what to do next", &sentences(digest, look), look)
+    text.push_str(&part("what to do next", &sentences(digest, look), look));
+    let notes = notes(&digest.stats, look);
+    if notes.is_empty() { text } else { text + "\n" + &notes }
 }
 
 /// What there is to say under a head; nothing if there is nothing.

@@ -1,6 +1,6 @@
 //! JSON of statistics.
 
-use plimsoll_proto::v1::{GetStatsResponse, StatsTotals, Step};
+use plimsoll_proto::v1::{Coverage, GetStatsResponse, StatsTotals, Step};
 use serde::Serialize;
 
 use super::{
@@ -23,6 +23,30 @@ pub(super) struct StatsJson {
     flaky: Vec<FlakyJson>,
     /// Of all money in the totals; empty if nothing has a price.
     currency: String,
+    /// Null from a server that does not say.
+    coverage: Option<CoverageJson>,
+    /// What the numbers cannot tell, in sentences.
+    notes: Vec<String>,
+}
+
+/// The attempts that the server counts, whatever is asked.
+#[derive(Debug, Serialize)]
+struct CoverageJson {
+    attempts: u64,
+    first_ended_unix_ms: u64,
+    last_ended_unix_ms: u64,
+    older_left_out: bool,
+}
+
+impl From<Coverage> for CoverageJson {
+    fn from(coverage: Coverage) -> Self {
+        Self {
+            attempts: coverage.attempts,
+            first_ended_unix_ms: coverage.first_ended_unix_ms,
+            last_ended_unix_ms: coverage.last_ended_unix_ms,
+            older_left_out: coverage.older_left_out,
+        }
+    }
 }
 
 /// The attempts of one group.
@@ -54,6 +78,8 @@ impl From<&GetStatsResponse> for StatsJson {
             variable: stats.variable.iter().map(VariableJson::from).collect(),
             flaky: stats.flaky.iter().map(FlakyJson::from).collect(),
             currency: stats.currency.clone(),
+            coverage: stats.coverage.map(CoverageJson::from),
+            notes: stats.notes.clone(),
         }
     }
 }

@@ -41,7 +41,7 @@ pub(in crate::ask) fn render_attempts(
         let filter = asked.filter.clone().unwrap_or_default();
         let times = [("since", filter.from_unix_ms), ("until", filter.to_unix_ms)];
         let times = times.into_iter().filter_map(|(name, time)| Some((name, numbers::rfc3339(time?))));
-        let times: String = times.map(|(name, time)| format!(" --{name} {time}")).collect();
+        let times = times.map(|(name, time)| format!(" --{name} {time}")).collect::<Vec<_>>().concat();
         let token = clean(&page.next_page_token);
         let more = format!(
             "more are not shown: take a larger --limit, or go on with the same filter and order and{times} --page-token {token}\n"

@@ -18,7 +18,7 @@ pub(super) use attempts::render_attempts;
 pub(super) use cells::{clean, fit, width};
 pub(super) use explain::{render_explanation, render_jobs};
 pub(super) use predictor::{render_prediction, render_verdict};
-pub(super) use stats::{over_time, render_stats};
+pub(super) use stats::{notes, over_time, render_stats};
 pub(super) use totals::{calibration, would_have_been};
 
 /// A line with a name before it.

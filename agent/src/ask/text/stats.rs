@@ -26,7 +26,7 @@ pub(in crate::ask) fn render_stats(asked: &GetStatsRequest, stats: &GetStatsResp
     let sums = stats.totals.clone().unwrap_or_default();
     let filter = asked.filter.clone().unwrap_or_default();
     if sums.attempts == 0 {
-        return nothing(&filter);
+        return nothing(&filter) + &coverage(stats) + &notes(stats, look);
     }
     let head =
         if filter == Filter::default() { String::new() } else { titled("of", &asked::filter(&filter)) };
@@ -35,6 +35,21 @@ pub(in crate::ask) fn render_stats(asked: &GetStatsRequest, stats: &GetStatsResp
         + &over_time(&stats.steps, asked.step_ms, look)
         + &groups(stats, &by, look)
         + &moved::parts(stats, look)
+        + &notes(stats, look)
+}
+
+/// What the server counts at all, for somebody who asked beside it.
+fn coverage(stats: &GetStatsResponse) -> String {
+    let Some(all) = stats.coverage.filter(|all| all.attempts > 0) else { return String::new() };
+    let (first, last) =
+        (numbers::date_time(all.first_ended_unix_ms), numbers::date_time(all.last_ended_unix_ms));
+    format!("{} attempts are counted here, which ended from {first} to {last} UTC\n", count(all.attempts))
+}
+
+/// What the numbers cannot tell.
+pub(in crate::ask) fn notes(stats: &GetStatsResponse, look: Look) -> String {
+    let note = |note: &String| look.paint(Paint::Warn, &format!("note: {}", clean(note))) + "\n";
+    stats.notes.iter().map(note).collect()
 }
 
 /// What is said where nothing matches, with a way on.
@@ -90,7 +105,11 @@ fn row(group: &Group, money: bool) -> Vec<Cell> {
     let mut cells = vec![
         amount(sums.memory_wasted_gib_hours).into(),
         Cell::painted(numbers::share(used, asked), if slack { Paint::Warn } else { Paint::Plain }),
-        Cell::from(if asked > 0.0 { format!("{:.2}", sums.need_over_ask_mean) } else { "-".to_owned() }),
+        Cell::from(if sums.need_over_ask_max > 0.0 {
+            format!("{:.2}", sums.need_over_ask_mean)
+        } else {
+            "-".to_owned()
+        }),
         amount(sums.cpu_wasted_core_hours).into(),
     ];
     if money {
@@ -145,6 +164,8 @@ pub(in crate::ask) fn over_time(steps: &[Step], step_ms: u64, look: Look) -> Str
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_proto::v1::Coverage;
+
     use super::*;
 
     fn shown(asked: &GetStatsRequest, stats: &GetStatsResponse, columns: Option<usize>) -> String {
@@ -160,6 +181,7 @@ mod tests {
             memory_asked_gib_hours: 4.0,
             memory_wasted_gib_hours: 3.0,
             need_over_ask_mean: 0.25,
+            need_over_ask_max: 0.5,
             ..StatsTotals::default()
         };
         let group = |name: &str| Group { name: name.to_owned(), totals: Some(sums.clone()) };
@@ -220,6 +242,24 @@ mod tests {
         assert!(text.starts_with("no attempts match: package zlob\n"), "{text}");
         let text = shown(&GetStatsRequest::default(), &GetStatsResponse::default(), None);
         assert_eq!(text, "no attempts have ended here yet\n");
+    }
+
+    #[test]
+    fn what_the_numbers_cannot_tell_is_said_and_what_there_is_where_nothing_matches() {
+        let stats = GetStatsResponse {
+            coverage: Some(Coverage {
+                attempts: 1234,
+                first_ended_unix_ms: 1_763_683_200_000,
+                last_ended_unix_ms: 1_763_715_907_000,
+                older_left_out: false,
+            }),
+            notes: vec!["older\u{1b} attempts are not counted".to_owned()],
+            ..GetStatsResponse::default()
+        };
+        let text = shown(&GetStatsRequest::default(), &stats, None);
+        let expected = "1,234 attempts are counted here, which ended from 2025-11-21 00:00 to 2025-11-21 09:05 UTC\n\
+                        note: older  attempts are not counted\n";
+        assert!(text.ends_with(expected), "{text}");
     }
 
     #[test]

@@ -39,9 +39,8 @@ pub(super) async fn list(
     let (learned, query) = (learned.clone(), asked.query);
     // a look at a million attempts takes its time: not on a thread that serves others
     let chosen = tokio::task::spawn_blocking(move || {
-        let mut listing = Listing::new(asked.order, asked.size, asked.after);
-        learned.stats().each(&filter, |brief| listing.look(brief));
-        listing.choose()
+        let listing = Listing::new(asked.order, asked.size, asked.after);
+        learned.stats().list(&filter, listing)
     });
     let chosen = chosen.await.map_err(|error| Status::internal(format!("choosing ended badly: {error}")))?;
     let mut page = Page::new(query);
