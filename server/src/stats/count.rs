@@ -73,10 +73,9 @@ impl Count {
     /// Hands every row that counts to `look`.
     fn walk(&self, mut look: impl FnMut(&Chunk, usize, &Row) -> Result<(), Fault>) -> Result<(), Fault> {
         for chunk in self.rows.chunks.iter().filter(|chunk| self.sieve.may_take(chunk)) {
-            for (index, row) in chunk.rows().iter().enumerate() {
-                if self.sieve.takes(chunk, index, row) {
-                    look(chunk, index, row)?;
-                }
+            let counts = |(index, row): &(usize, &Row)| self.sieve.takes(chunk, *index, row);
+            for (index, row) in chunk.rows().iter().enumerate().filter(counts) {
+                look(chunk, index, row)?;
             }
         }
         Ok(())

@@ -43,11 +43,8 @@ impl Moved {
         for lines in changed.chunks(AT_ONCE) {
             lines.iter().for_each(|line| drop(self.0.remove(line)));
             let standing = standing(rows, lines);
-            for line in standing.chunk_by(|a, b| a.0 == b.0) {
-                if let (Some((number, ..)), Some(found)) = (line.first(), found(rows, line)) {
-                    self.0.insert(*number, found);
-                }
-            }
+            let of_line = |line: &[Standing]| Some((line.first()?.0, found(rows, line)?));
+            self.0.extend(standing.chunk_by(|a, b| a.0 == b.0).filter_map(of_line));
         }
     }
 

@@ -89,6 +89,7 @@ fn no(attempt: AttemptId) -> Verdict {
         attempts_left: 0,
         reason: String::new(),
         outlook: Outlook::default(),
+        given_unix_ms: None,
     }
 }
 
@@ -441,5 +442,5 @@ fn packages_come_with_the_most_variable_first() {
     assert_eq!(variable.iter().map(|one| one.package.as_str()).collect::<Vec<_>>(), ["wild", "calm"]);
     let wild = &variable[0];
     assert!((0.1..0.2).contains(&wild.variation) && wild.attempts == 10, "{wild:?}");
-    assert_eq!((wild.need_min, wild.need_max), (Bytes(1000 << 20), Bytes(9 * 1300 << 20)));
+    assert_eq!((wild.need_min, wild.need_max), (Bytes(1000 << 20), Bytes((9 * 1300) << 20)));
 }
