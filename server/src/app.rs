@@ -14,6 +14,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic_health::server::{HealthReporter, HealthService};
 
 use crate::{
+    admission, config, gantry,
     clock::Clock,
     config::Config,
     domain::History,
@@ -196,16 +197,17 @@ impl Running {
         let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
         let health = HealthReporter::new();
-        let stats = learned.stats().clone();
         let connections = files::connections();
         let http_bounds = http::Bounds::of(connections.http);
         let (bounds, shown) = (config.clone(), config.in_force());
-        let (predict, shadow) = (Arc::new(config.predict), Arc::new(config.shadow));
+        let stats = learned.stats().clone();
+        // nobody waits for it: who asks meanwhile waits for what is left
+        drop(tasks.spawn_blocking(move || stats.warm()));
         let grpc_parts = grpc::Parts {
-            ingest: ingest.clone(),
-            learned: learned.clone(),
-            predict: Arc::clone(&predict),
-            shadow: Arc::clone(&shadow),
+            ingest,
+            learned,
+            predict: Arc::new(config.predict),
+            shadow: Arc::new(config.shadow),
             placing: placing.clone(),
             metrics: Arc::clone(&metrics),
             calls: calls.clone(),
@@ -214,25 +216,8 @@ impl Running {
             tasks: streams.clone(),
             stopping: stopping.clone(),
         };
-        let http_parts = http::Parts {
-            metrics: Arc::clone(&metrics),
-            store: store.clone(),
-            ingest,
-            learned,
-            predict,
-            shadow,
-            gantry: Arc::new(config.gantry),
-            admission: Arc::new(config.admission),
-            placing: placing.clone(),
-            token,
-            inside: grpc::Inside::new(&grpc_parts),
-            shown: Arc::new(shown),
-            calls: calls.clone(),
-            guard: guard.clone(),
-            stopping: stopping.clone(),
-        };
-        // nobody waits for it: who asks meanwhile waits for what is left
-        drop(tasks.spawn_blocking(move || stats.warm()));
+        let admission_settings = Arc::new(config.admission);
+        let http_parts = http_parts(&grpc_parts, store.clone(), (Arc::new(config.gantry), admission_settings), token, shown);
         let worker = tasks.spawn(work(worker, ingesting.clone()));
         tell_bounds(&metrics, &bounds);
         let health_service = HealthService::from_health_reporter(health.clone());
@@ -287,6 +272,33 @@ impl Running {
         let closed = async { self.store.close().await.context("closing the store") };
         drain.step(closed, || "the store was still closing".to_owned()).await;
         drain.end()
+    }
+}
+
+/// What the HTTP listener looks at: what the gRPC one does, and more.
+fn http_parts(
+    shared: &grpc::Parts,
+    store: Store,
+    (gantry, admission): (Arc<gantry::Settings>, Arc<admission::Settings>),
+    token: Option<http::Token>,
+    shown: Vec<config::InForce>,
+) -> http::Parts {
+    http::Parts {
+        inside: grpc::Inside::new(shared),
+        shown: Arc::new(shown),
+        store,
+        gantry,
+        admission,
+        token,
+        ingest: shared.ingest.clone(),
+        learned: shared.learned.clone(),
+        predict: Arc::clone(&shared.predict),
+        shadow: Arc::clone(&shared.shadow),
+        placing: shared.placing.clone(),
+        metrics: Arc::clone(&shared.metrics),
+        calls: shared.calls.clone(),
+        guard: shared.guard.clone(),
+        stopping: shared.stopping.clone(),
     }
 }
 

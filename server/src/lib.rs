@@ -31,6 +31,7 @@
 
 mod admin;
 pub mod admission;
+mod answers;
 mod app;
 mod cli;
 mod clock;

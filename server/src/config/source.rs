@@ -26,7 +26,7 @@ pub struct Args {
     /// Address for gRPC [default: 127.0.0.1:7410].
     #[arg(long, value_name = "IP:PORT")]
     grpc_listen: Option<String>,
-    /// Address for HTTP: /v1/allocation, /v1/collect, /metrics, /livez, /readyz [default: 127.0.0.1:7411].
+    /// Address for HTTP: the web page, /v1/allocation, /v1/collect, /metrics, /livez, /readyz [default: 127.0.0.1:7411].
     #[arg(long, value_name = "IP:PORT")]
     http_listen: Option<String>,
     /// File that says who may call what (tokens, issuers of tokens, certificates); changes are taken over. Without it everybody may

@@ -36,7 +36,7 @@ use axum::{
     extract::{Request, State},
     http::{HeaderMap, Method, StatusCode, Uri},
     middleware::{self, Next},
-    response::{IntoResponse as _, Response},
+    response::Response,
     routing::{get, post},
 };
 use tokio::net::TcpListener;
@@ -99,7 +99,6 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, bounds: Bounds) {
     let (metrics, stopping) = (Arc::clone(&parts.metrics), parts.stopping.clone());
     let guard = (parts.guard.clone(), parts.token.is_some());
     let router = Router::new()
-        .route("/", get(front))
         .route("/v1/allocation", get(allocation::allocation))
         .route("/v1/collect", post(collect::collect))
         .route("/livez", get(async || "ok\n"))
@@ -131,11 +130,6 @@ pub(crate) async fn serve_admission((listener, tls): (TcpListener, Tls), parts: 
 async fn counted(State(calls): State<Calls>, request: Request, next: Next) -> Response {
     let _call = calls.begin();
     next.run(request).await
-}
-
-/// The page for a browser, the list of endpoints for everybody else.
-async fn front(State(parts): State<Parts>, headers: HeaderMap, uri: Uri) -> Response {
-    if web::is_browser(&headers) { web::front(&parts, &uri).await } else { INDEX.into_response() }
 }
 
 async fn no_such_path(headers: HeaderMap, uri: Uri) -> Response {

@@ -90,10 +90,10 @@ impl Ingest {
         let (evidence, mut verdict) = self.weigh(asked).await?;
         verdict.given_unix_ms = Some(self.parts.clock.now_unix_ms());
         let verdict = self.record(fingerprint, verdict).await?;
-        self.parts.learned.judged(&verdict);
         if !evidence.is_untrusted() {
             self.parts.judging.learn(&evidence.key, &verdict);
         }
+        self.parts.learned.judged(&verdict);
         self.parts.metrics.judged(verdict.cause, verdict.action);
         Ok(verdict)
     }

@@ -99,11 +99,9 @@ impl Metrics {
             shadow::holds(summary, predicted.memory_request.0),
             in_time.then_some(summary.wall <= predicted.wall_p95),
         ];
-        for (of, held) in JUDGED.into_iter().zip(held) {
-            if let Some(held) = held {
-                let held = if held { "true" } else { "false" };
-                self.fleet_predictions.get_or_create(&Held { of, held }).inc();
-            }
+        for (of, held) in JUDGED.into_iter().zip(held).filter_map(|(of, held)| Some((of, held?))) {
+            let held = if held { "true" } else { "false" };
+            self.fleet_predictions.get_or_create(&Held { of, held }).inc();
         }
         if summary.teaches_memory() && !summary.censored {
             let over = predicted.memory_limit.as_f64() / summary.need_peak.as_f64();

@@ -3,6 +3,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `listing` | the attempts of one page of a list |
 //! | `question`, `report` | what may be asked, and the answer |
 //! | `book`, `chunk`, `row` | the attempts, kept as they end, and why as rows |
 //! | `builds`, `names`, `labels` | what attempts have in common, as bounded numbers |
