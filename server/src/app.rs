@@ -14,11 +14,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic_health::server::{HealthReporter, HealthService};
 
 use crate::{
-    admission, config, gantry,
+    admission,
     clock::Clock,
+    config,
     config::Config,
     domain::History,
-    files,
+    files, gantry,
     grpc::{self, Calls},
     guard::Guard,
     http,
@@ -217,7 +218,13 @@ impl Running {
             stopping: stopping.clone(),
         };
         let admission_settings = Arc::new(config.admission);
-        let http_parts = http_parts(&grpc_parts, store.clone(), (Arc::new(config.gantry), admission_settings), token, shown);
+        let http_parts = http_parts(
+            &grpc_parts,
+            store.clone(),
+            (Arc::new(config.gantry), admission_settings),
+            token,
+            shown,
+        );
         let worker = tasks.spawn(work(worker, ingesting.clone()));
         tell_bounds(&metrics, &bounds);
         let health_service = HealthService::from_health_reporter(health.clone());

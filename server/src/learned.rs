@@ -4,7 +4,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::{
-    domain::{Action, AttemptId, Beside, Fact, History, Summary, Verdict},
+    domain::{Action, AttemptId, Beside, Brief, Fact, History, Summary, Verdict},
     stats::Stats,
 };
 

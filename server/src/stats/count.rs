@@ -82,7 +82,7 @@ impl Count {
     }
 
     fn price(&self, row: &Row) -> Price {
-        self.prices.get(usize::from(row.pool)).or(self.prices.last()).copied().unwrap_or_default()
+        self.prices.get(usize::from(row.pool)).or_else(|| self.prices.last()).copied().unwrap_or_default()
     }
 
     /// Room for all groups, or for the most wasteful of very many.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::{Filter, GroupBy, Prices, Question, Report, Settings, Stats, StatsTotals};
+use super::{Filter, GroupBy, PoolPrices, Price, Prices, Question, Report, Settings, Stats, StatsTotals};
 use crate::{
     domain::{
         Action, AttemptId, Bytes, Cause, Cores, CpuMicros, History, Millis, Outcome, Outlook, Predicted,
@@ -273,7 +273,7 @@ fn takes(filter: &Filter, attempt: &Summary) -> bool {
 }
 
 fn ask(learned: &Learned, filter: Filter, group_by: GroupBy, step_ms: u64) -> Report {
-    learned.stats().report(&Question { filter, group_by, step_ms }).unwrap()
+    learned.stats().report(&Question { filter, group_by, step_ms }, &PoolPrices::default()).unwrap()
 }
 
 proptest! {
@@ -418,7 +418,9 @@ fn steps_have_no_gaps_and_are_bounded() {
     let learned = learned(&many(4, |n, summary| {
         summary.started_unix_ms = START / HOUR * HOUR + [0, 0, 0, 3][n] * HOUR
     }));
-    let ask = |step_ms| learned.stats().report(&Question { step_ms, ..Question::default() });
+    let ask = |step_ms| {
+        learned.stats().report(&Question { step_ms, ..Question::default() }, &PoolPrices::default())
+    };
     let steps = ask(HOUR).unwrap().steps;
     assert_eq!(steps.iter().map(|step| step.totals.attempts).collect::<Vec<_>>(), [3, 0, 0, 1]);
     assert_eq!(
@@ -443,4 +445,16 @@ fn packages_come_with_the_most_variable_first() {
     let wild = &variable[0];
     assert!((0.1..0.2).contains(&wild.variation) && wild.attempts == 10, "{wild:?}");
     assert_eq!((wild.need_min, wild.need_max), (Bytes(1000 << 20), Bytes((9 * 1300) << 20)));
+}
+
+#[test]
+fn the_price_in_the_file_of_pools_counts_before_that_of_the_settings() {
+    let learned =
+        learned(&many(3, |n, summary| summary.opening.pool = ["big", "small", "filed"][n].to_owned()));
+    let filed = Price { gib_hour: 1.0, core_hour: 0.0 };
+    let pools = PoolPrices { pools: [("filed".to_owned(), filed)].into(), currency: "USD".to_owned() };
+    let report = learned.stats().report(&Question::default(), &pools).unwrap();
+    // three minutes of 4 GiB each
+    assert!((report.totals.asked_money * 60.0 - 4.0 * (0.02 + 0.01 + 1.0)).abs() < 1e-5);
+    assert!(report.currency == "EUR" && report.notes[0].contains("USD"), "{:?}", report.notes);
 }
