@@ -20,6 +20,9 @@ use super::{
     ladder::{Ladder, PER_RUNG},
 };
 
+/// Attempts after which a list that is used up gives its memory back: some MB.
+const GIVEN_BACK: usize = 1 << 16;
+
 /// Untrusted attempts kept beside the trusted ones: one for so many of the capacity.
 const UNTRUSTED_PART: usize = 16;
 
@@ -140,12 +143,17 @@ impl History {
     }
 
     /// Learns many attempts, oldest first, in less memory than one by one.
-    pub fn learn_all(&mut self, attempts: Vec<Fact>) {
+    pub fn learn_all(&mut self, mut attempts: Vec<Fact>) {
         for shelf in [&mut self.trusted, &mut self.untrusted] {
             shelf.expect(&attempts);
         }
-        for fact in attempts {
+        // the list goes as the history grows: both of a million attempts at once would be the most memory that is ever used
+        attempts.reverse();
+        while let Some(fact) = attempts.pop() {
             self.learn(fact);
+            if attempts.len().is_multiple_of(GIVEN_BACK) {
+                attempts.shrink_to_fit();
+            }
         }
         for shelf in [&mut self.trusted, &mut self.untrusted] {
             shelf.ladder.expect_nothing();

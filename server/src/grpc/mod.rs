@@ -84,6 +84,7 @@ impl Parts {
         StatsService::new(
             self.learned.clone(),
             self.ingest.clone(),
+            self.placing.clone(),
             self.tasks.clone(),
             self.stopping.clone(),
         )

@@ -23,6 +23,7 @@ use super::{
 use crate::{
     ingest::{Ingest, Running},
     learned::Learned,
+    placing::Placing,
 };
 
 /// The service `plimsoll.v1.Stats`.
@@ -30,6 +31,7 @@ use crate::{
 pub(super) struct StatsService {
     learned: Learned,
     ingest: Ingest,
+    placing: Placing,
     tasks: TaskTracker,
     stopping: CancellationToken,
     watchers: Arc<Semaphore>,
@@ -40,11 +42,12 @@ impl StatsService {
     pub(super) fn new(
         learned: Learned,
         ingest: Ingest,
+        placing: Placing,
         tasks: TaskTracker,
         stopping: CancellationToken,
     ) -> Self {
         let watchers = Arc::new(Semaphore::new(watch::WATCHERS));
-        Self { learned, ingest, tasks, stopping, watchers }
+        Self { learned, ingest, placing, tasks, stopping, watchers }
     }
 }
 
@@ -56,7 +59,7 @@ impl Stats for StatsService {
         &self,
         request: Request<pb::GetStatsRequest>,
     ) -> Result<Response<pb::GetStatsResponse>, Status> {
-        get::get(&self.learned, &self.ingest, request.into_inner()).await.map(Response::new)
+        get::get(&self.learned, &self.ingest, &self.placing, request.into_inner()).await.map(Response::new)
     }
 
     async fn list_attempts(

@@ -42,6 +42,8 @@ pub(super) struct Book {
     /// Lines whose needs may have moved since somebody looked.
     pub(super) changed: HashSet<u32>,
     early: Early,
+    /// The last ref, and its class: neighbours are often of one.
+    last_ref: (String, u8),
     /// Where the sweep goes on.
     swept: (usize, usize),
 }
@@ -72,6 +74,7 @@ impl Book {
             gone: 0,
             changed: HashSet::new(),
             early: Early::default(),
+            last_ref: (String::new(), 0),
             swept: (0, 0),
         }
     }
@@ -88,7 +91,10 @@ impl Book {
         let mut row = Row::new(brief, beside, build);
         row.owner = self.owners.hold(&beside.owner, true);
         row.pool = self.pools.hold(&beside.pool, true);
-        row.ref_class = settings.ref_classes.of(&beside.git_ref);
+        if self.last_ref.0 != beside.git_ref {
+            self.last_ref = (beside.git_ref.clone(), settings.ref_classes.of(&beside.git_ref));
+        }
+        row.ref_class = self.last_ref.1;
         if let (Some(cause), true) = (original, row.retried != Retried::NOTHING) {
             row.retried = Retried::of(cause);
         }

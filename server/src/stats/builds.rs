@@ -59,12 +59,11 @@ impl Builds {
             Build { line: self.lines.hold(line_of(&name.0, name.1)), key: Arc::clone(&name.0), jobs: name.1 };
         let all = Arc::make_mut(&mut self.all);
         let number = self.free.pop().unwrap_or_else(|| u32::try_from(all.len()).unwrap_or(u32::MAX));
-        match place(all, number) {
-            Some(free) => *free = build,
-            None => {
-                all.push(build);
-                self.rows.push(0);
-            }
+        if let Some(free) = place(all, number) {
+            *free = build;
+        } else {
+            all.push(build);
+            self.rows.push(0);
         }
         self.numbers.insert(name, number);
         number

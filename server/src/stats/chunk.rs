@@ -164,7 +164,7 @@ mod tests {
         }
         let start = chunk.ended().unwrap().0;
         assert_eq!((chunk.label(4, 1), chunk.label(4, 0), chunk.label(9, 0)), (9, NONE, NONE));
-        let third = chunk.rows()[2].brief.clone();
+        let third = Arc::clone(&chunk.rows()[2].brief);
         let out = chunk.take(chunk.find(&third).unwrap()).unwrap();
         assert_eq!((out.labels, out.error.to_bits()), (vec![(4, 8), (1, 7)], 0.5_f32.to_bits()));
         assert_eq!(

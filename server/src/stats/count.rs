@@ -73,17 +73,16 @@ impl Count {
     /// Hands every row that counts to `look`.
     fn walk(&self, mut look: impl FnMut(&Chunk, usize, &Row) -> Result<(), Fault>) -> Result<(), Fault> {
         for chunk in self.rows.chunks.iter().filter(|chunk| self.sieve.may_take(chunk)) {
-            for (index, row) in chunk.rows().iter().enumerate() {
-                if self.sieve.takes(chunk, index, row) {
-                    look(chunk, index, row)?;
-                }
+            let counts = |(index, row): &(usize, &Row)| self.sieve.takes(chunk, *index, row);
+            for (index, row) in chunk.rows().iter().enumerate().filter(counts) {
+                look(chunk, index, row)?;
             }
         }
         Ok(())
     }
 
     fn price(&self, row: &Row) -> Price {
-        self.prices.get(usize::from(row.pool)).or(self.prices.last()).copied().unwrap_or_default()
+        self.prices.get(usize::from(row.pool)).or_else(|| self.prices.last()).copied().unwrap_or_default()
     }
 
     /// Room for all groups, or for the most wasteful of very many.

@@ -69,20 +69,7 @@ impl Groups {
                 (By::Cause, words(&std::iter::once("").chain(causes).collect::<Vec<_>>()), false)
             }
             GroupBy::Outcome => (By::Outcome, words(&OUTCOMES.map(outcome)), false),
-            GroupBy::Label(name) => {
-                match book.labels.find(name).and_then(|label| Some((label, book.labels.values(label)?))) {
-                    Some((label, values)) => (By::Label(Some(label)), values.texts(), values.overflowed()),
-                    None => {
-                        let why = if book.labels.overflowed() {
-                            format!("the first {NAMES} names are")
-                        } else {
-                            "no attempt has it".to_owned()
-                        };
-                        notes.push(format!("label {name} is not counted: {why}"));
-                        (By::Label(None), words(&[""]), false)
-                    }
-                }
-            }
+            GroupBy::Label(name) => by_label(name, book, notes),
             by => {
                 let (groups, names) = by_key(by, rows);
                 (By::Build(groups), names, false)
@@ -148,6 +135,21 @@ impl Groups {
         }
         groups
     }
+}
+
+/// The values of a label, and whether there are more.
+fn by_label(name: &str, book: &Book, notes: &mut Vec<String>) -> (By, Vec<Arc<str>>, bool) {
+    let label = book.labels.find(name);
+    if let Some((label, values)) = label.and_then(|label| Some((label, book.labels.values(label)?))) {
+        return (By::Label(Some(label)), values.texts(), values.overflowed());
+    }
+    let why = if book.labels.overflowed() {
+        format!("the first {NAMES} names are")
+    } else {
+        "no attempt has it".to_owned()
+    };
+    notes.push(format!("label {name} is not counted: {why}"));
+    (By::Label(None), vec!["".into()], false)
 }
 
 /// The group of each build, and the names of the groups.

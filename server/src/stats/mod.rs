@@ -43,7 +43,7 @@ pub(crate) use groups::Group;
 pub(crate) use level::Kind as ChangeKind;
 pub(crate) use listing::{Chosen, Listing, Order, Place};
 use moved::Moved;
-pub(crate) use prices::Prices;
+pub(crate) use prices::{PoolPrices, Price, Prices};
 pub(crate) use question::{Filter, GroupBy, Question};
 pub(crate) use ref_class::RefClasses;
 pub(crate) use regressions::Regression;

@@ -41,13 +41,10 @@ impl Moved {
         let mut changed: Vec<u32> = changed.into_iter().collect();
         changed.sort_unstable();
         for lines in changed.chunks(AT_ONCE) {
-            lines.iter().for_each(|line| drop(self.0.remove(line)));
+            self.0.retain(|line, _| lines.binary_search(line).is_err());
             let standing = standing(rows, lines);
-            for line in standing.chunk_by(|a, b| a.0 == b.0) {
-                if let (Some((number, ..)), Some(found)) = (line.first(), found(rows, line)) {
-                    self.0.insert(*number, found);
-                }
-            }
+            let of_line = |line: &[Standing]| Some((line.first()?.0, found(rows, line)?));
+            self.0.extend(standing.chunk_by(|a, b| a.0 == b.0).filter_map(of_line));
         }
     }
 

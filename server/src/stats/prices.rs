@@ -16,6 +16,13 @@ pub(crate) struct Price {
     pub(crate) core_hour: f64,
 }
 
+/// Prices that the file of pools names; they count before those of the settings.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct PoolPrices {
+    pub(crate) pools: BTreeMap<String, Price>,
+    pub(crate) currency: String,
+}
+
 /// Prices of pools, and of all others.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Prices {

@@ -92,7 +92,7 @@ mod tests {
     use crate::{
         domain::{Cause, Millis, Outcome, Summary, test_summary},
         learned::Ended,
-        stats::{Filter, Question, Settings, Stats},
+        stats::{Filter, PoolPrices, Question, Settings, Stats},
     };
 
     /// An hour of a build of which the `n`th attempt needs `need_mib`.
@@ -119,7 +119,7 @@ mod tests {
 
     fn regressions(stats: &Stats, filter: &Filter) -> Vec<Regression> {
         let question = Question { filter: filter.clone(), ..Question::default() };
-        stats.report(&question).unwrap().regressions
+        stats.report(&question, &PoolPrices::default()).unwrap().regressions
     }
 
     fn found(attempts: Vec<Summary>) -> Vec<Regression> {

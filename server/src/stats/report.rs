@@ -10,7 +10,7 @@ use super::{
     book::{Book, Rows},
     count::Count,
     groups::{Group, Groups},
-    prices::Price,
+    prices::{PoolPrices, Price},
     regressions::Regression,
     sieve::Sieve,
     steps::Step,
@@ -52,11 +52,11 @@ pub(crate) struct Covers {
 }
 
 impl Stats {
-    /// Counts what is asked for. Takes some ten milliseconds for a million attempts: not for a thread that serves others.
+    /// Counts what is asked for, at the prices of the pools where they are known and of the settings where not. Takes some ten milliseconds for a million attempts: not for a thread that serves others.
     ///
     /// # Errors
     /// There would be too many steps of time.
-    pub(crate) fn report(&self, question: &Question) -> Result<Report, Fault> {
+    pub(crate) fn report(&self, question: &Question, pools: &PoolPrices) -> Result<Report, Fault> {
         let Question { filter, group_by, step_ms } = question;
         let settings = &self.0.settings;
         let mut notes = Vec::new();
@@ -64,7 +64,7 @@ impl Stats {
         let (count, covers, changed) = {
             let mut book = self.book();
             let rows = book.rows();
-            let prices = prices(&book, settings);
+            let prices = prices(&book, settings, pools);
             let sieve = Sieve::new(filter, &book, &rows, settings, &mut notes);
             let groups = Groups::new(group_by, &book, &rows, settings, &mut notes);
             let covers = Covers::of(&rows, book.gone > 0);
@@ -80,13 +80,14 @@ impl Stats {
         drop(moved);
         let counted = count.count(VARIABLE)?;
         covers.explain(filter, &mut notes);
+        let currency = currency(settings, pools, &mut notes);
         Ok(Report {
             totals: counted.totals,
             groups: counted.groups,
             steps: counted.steps,
             regressions,
             variable: counted.variable,
-            currency: settings.currency.clone(),
+            currency,
             covers,
             notes,
         })
@@ -104,10 +105,22 @@ impl Stats {
 }
 
 /// The price in each pool; that of all others is the last.
-fn prices(book: &Book, settings: &super::Settings) -> Vec<Price> {
-    let mut prices: Vec<Price> = book.pools.texts().iter().map(|pool| settings.prices.of(pool)).collect();
+fn prices(book: &Book, settings: &super::Settings, pools: &PoolPrices) -> Vec<Price> {
+    let of = |pool: &str| pools.pools.get(pool).copied().unwrap_or_else(|| settings.prices.of(pool));
+    let mut prices: Vec<Price> = book.pools.texts().iter().map(|pool| of(pool)).collect();
     prices.push(settings.prices.of(""));
     prices
+}
+
+/// What the money of an answer is in.
+fn currency(settings: &super::Settings, pools: &PoolPrices, notes: &mut Vec<String>) -> String {
+    let [ours, theirs] = [&settings.currency, &pools.currency];
+    if !ours.is_empty() && !theirs.is_empty() && ours != theirs {
+        notes.push(format!(
+            "money adds {ours} of the settings to {theirs} of the file of pools: name one currency"
+        ));
+    }
+    if ours.is_empty() { theirs.clone() } else { ours.clone() }
 }
 
 impl Covers {

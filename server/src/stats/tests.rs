@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::{Filter, GroupBy, Listing, Order, Prices, Question, Report, Settings, Stats, StatsTotals};
+use super::{
+    Filter, GroupBy, Listing, Order, PoolPrices, Price, Prices, Question, Report, Settings, Stats, StatsTotals,
+};
 use crate::{
     domain::{
         Action, AttemptId, Bytes, Cause, Cores, CpuMicros, History, Millis, Outcome, Outlook, Predicted,
@@ -41,7 +43,7 @@ fn attempt(n: usize, dice: [u64; 12]) -> Summary {
     summary.key.stack = format!("s{}", dice[0] % 3);
     summary.key.owner = pick(&OWNERS, dice[1]);
     summary.key.git_ref = pick(&REFS, dice[3]);
-    if dice[3] % 2 == 0 {
+    if dice[3].is_multiple_of(2) {
         summary.key.labels = [("stage".to_owned(), (dice[4] % 3).to_string())].into();
     }
     summary.opening.pool = pick(&POOLS, dice[5]);
@@ -55,15 +57,15 @@ fn attempt(n: usize, dice: [u64; 12]) -> Summary {
             ..Resources::default()
         };
     }
-    if dice[10] % 3 == 0 {
-        summary.outcome = if dice[10] % 2 == 0 { Outcome::Failed } else { Outcome::Lost };
+    if dice[10].is_multiple_of(3) {
+        summary.outcome = if dice[10].is_multiple_of(2) { Outcome::Failed } else { Outcome::Lost };
         let cause = Cause::ALL[usize::try_from(dice[10]).unwrap() % 16];
         (summary.cause, summary.censored) = (Some(cause), cause.is_memory());
     }
-    if n > 0 && dice[11] % 3 == 0 {
+    if n > 0 && dice[11].is_multiple_of(3) {
         (summary.number, summary.retries) = (2, Some(id(n - 1)));
     }
-    if dice[11] % 2 == 0 {
+    if dice[11].is_multiple_of(2) {
         let need = Bytes((64 + dice[11] % 4096) << 20);
         let [memory_request, memory_limit] = [need, Bytes(need.0 * 2)];
         let predicted =
@@ -227,7 +229,7 @@ fn group_of(attempt: &Summary, by: &str) -> String {
         "pool" => attempt.opening.pool.clone(),
         "ref" => class(attempt).to_owned(),
         "owner" => key.owner.clone(),
-        "cause" => attempt.cause.map(|cause| cause.as_str()).unwrap_or_default().to_owned(),
+        "cause" => attempt.cause.map(Cause::as_str).unwrap_or_default().to_owned(),
         "outcome" => format!("{:?}", attempt.outcome).to_lowercase(),
         "stage" => key.labels.get("stage").cloned().unwrap_or_default(),
         _ => String::new(),
@@ -236,7 +238,7 @@ fn group_of(attempt: &Summary, by: &str) -> String {
 
 /// A filter with some parts, as eight dice fall.
 fn filter(dice: [u64; 8]) -> Filter {
-    let when = |die: u64, text: String| if die % 5 == 0 { text } else { String::new() };
+    let when = |die: u64, text: String| if die.is_multiple_of(5) { text } else { String::new() };
     let pick = |of: &[&str], die: u64| of[usize::try_from(die / 5).unwrap() % of.len()].to_owned();
     Filter {
         package: when(dice[0], format!("p{}", dice[0] / 5 % 5)),
@@ -244,11 +246,11 @@ fn filter(dice: [u64; 8]) -> Filter {
         owner: when(dice[2], pick(&OWNERS, dice[2])),
         pool: when(dice[3], pick(&POOLS, dice[3])),
         ref_class: when(dice[4], pick(&CLASSES, dice[4])),
-        from_unix_ms: (dice[5] % 3 == 0).then_some(START + dice[5] % (60 * HOUR)),
-        to_unix_ms: (dice[5] % 4 == 0).then_some(START + 60 * HOUR - dice[6] % HOUR),
-        outcome: (dice[6] % 5 == 0).then_some(Outcome::Failed),
-        cause: (dice[6] % 7 == 0).then_some(Cause::Oom),
-        labels: if dice[7] % 4 == 0 {
+        from_unix_ms: (dice[5].is_multiple_of(3)).then_some(START + dice[5] % (60 * HOUR)),
+        to_unix_ms: (dice[5].is_multiple_of(4)).then_some(START + 60 * HOUR - dice[6] % HOUR),
+        outcome: (dice[6].is_multiple_of(5)).then_some(Outcome::Failed),
+        cause: (dice[6].is_multiple_of(7)).then_some(Cause::Oom),
+        labels: if dice[7].is_multiple_of(4) {
             [("stage".to_owned(), (dice[7] % 3).to_string())].into()
         } else {
             BTreeMap::new()
@@ -273,7 +275,7 @@ fn takes(filter: &Filter, attempt: &Summary) -> bool {
 }
 
 fn ask(learned: &Learned, filter: Filter, group_by: GroupBy, step_ms: u64) -> Report {
-    learned.stats().report(&Question { filter, group_by, step_ms }).unwrap()
+    learned.stats().report(&Question { filter, group_by, step_ms }, &PoolPrices::default()).unwrap()
 }
 
 proptest! {
@@ -291,11 +293,11 @@ proptest! {
         // some are settled after others that retry them came, and some are judged
         let mut refused = BTreeSet::new();
         for (n, attempt) in all.iter_mut().enumerate() {
-            if attempt.outcome == Outcome::Lost && n % 2 == 0 {
+            if attempt.outcome == Outcome::Lost && n.is_multiple_of(2) {
                 *attempt = Summary { outcome: Outcome::Failed, cause: Some(Cause::Oom), ..attempt.clone() };
                 learned.settle(attempt.clone());
             }
-            if n % 5 == 0 {
+            if n.is_multiple_of(5) {
                 learned.judged(&no(attempt.attempt.clone()));
                 refused.insert(n);
             }
@@ -335,9 +337,9 @@ fn many(count: usize, change: impl Fn(usize, &mut Summary)) -> Vec<Summary> {
 #[test]
 fn attempts_that_the_history_leaves_behind_leave_the_sums_and_the_answer_says_from_when_it_counts() {
     let learned = Learned::with_stats(History::new(300), Stats::new(settings()));
-    many(3000, |_, _| {}).into_iter().for_each(|summary| {
+    for summary in many(3000, |_, _| {}) {
         learned.learn(summary);
-    });
+    }
     let report = ask(&learned, Filter::default(), GroupBy::Nothing, 0);
     assert!((300..400).contains(&report.totals.attempts), "{}", report.totals.attempts);
     assert_eq!(report.covers.attempts, report.totals.attempts);
@@ -358,9 +360,9 @@ fn attempts_that_the_history_leaves_behind_leave_the_sums_and_the_answer_says_fr
 #[test]
 fn an_attempt_is_counted_once_however_often_it_comes() {
     let learned = learned(&many(3, |_, _| {}));
-    many(3, |_, _| {}).into_iter().for_each(|summary| {
+    for summary in many(3, |_, _| {}) {
         learned.learn(summary);
-    });
+    }
     assert_eq!(ask(&learned, Filter::default(), GroupBy::Nothing, 0).totals.attempts, 3);
 }
 
@@ -368,9 +370,9 @@ fn an_attempt_is_counted_once_however_often_it_comes() {
 fn a_verdict_that_comes_before_the_end_counts_when_the_attempt_has_ended() {
     let learned = learned(&[]);
     learned.judged(&no(id(1)));
-    many(3, |_, _| {}).into_iter().for_each(|summary| {
+    for summary in many(3, |_, _| {}) {
         learned.learn(summary);
-    });
+    }
     assert_eq!(ask(&learned, Filter::default(), GroupBy::Nothing, 0).totals.retries_avoided, 1);
 }
 
@@ -382,9 +384,9 @@ fn a_group_with_very_many_values_stays_bounded_and_loses_nothing() {
         summary.wall = Millis(60_000 + n as u64);
     });
     let learned = Learned::with_stats(History::new(50_000), Stats::new(settings()));
-    owners.into_iter().for_each(|summary| {
+    for summary in owners {
         learned.learn(summary);
-    });
+    }
     for (by, told) in [(GroupBy::Owner, 1), (GroupBy::Package, 0)] {
         let report = ask(&learned, Filter::default(), by, 0);
         assert_eq!((report.groups.len(), report.notes.len()), (1000, told));
@@ -415,9 +417,11 @@ fn a_filter_that_matches_nothing_gives_zeros_and_a_range_in_the_future_is_explai
 #[test]
 fn steps_have_no_gaps_and_are_bounded() {
     let learned = learned(&many(4, |n, summary| {
-        summary.started_unix_ms = START / HOUR * HOUR + [0, 0, 0, 3][n] * HOUR
+        summary.started_unix_ms = START / HOUR * HOUR + [0, 0, 0, 3][n] * HOUR;
     }));
-    let ask = |step_ms| learned.stats().report(&Question { step_ms, ..Question::default() });
+    let ask = |step_ms| {
+        learned.stats().report(&Question { step_ms, ..Question::default() }, &PoolPrices::default())
+    };
     let steps = ask(HOUR).unwrap().steps;
     assert_eq!(steps.iter().map(|step| step.totals.attempts).collect::<Vec<_>>(), [3, 0, 0, 1]);
     assert_eq!(
@@ -441,5 +445,17 @@ fn packages_come_with_the_most_variable_first() {
     assert_eq!(variable.iter().map(|one| one.package.as_str()).collect::<Vec<_>>(), ["wild", "calm"]);
     let wild = &variable[0];
     assert!((0.1..0.2).contains(&wild.variation) && wild.attempts == 10, "{wild:?}");
-    assert_eq!((wild.need_min, wild.need_max), (Bytes(1000 << 20), Bytes(9 * 1300 << 20)));
+    assert_eq!((wild.need_min, wild.need_max), (Bytes(1000 << 20), Bytes((9 * 1300) << 20)));
+}
+
+#[test]
+fn the_price_in_the_file_of_pools_counts_before_that_of_the_settings() {
+    let learned =
+        learned(&many(3, |n, summary| summary.opening.pool = ["big", "small", "filed"][n].to_owned()));
+    let filed = Price { gib_hour: 1.0, core_hour: 0.0 };
+    let pools = PoolPrices { pools: [("filed".to_owned(), filed)].into(), currency: "USD".to_owned() };
+    let report = learned.stats().report(&Question::default(), &pools).unwrap();
+    // three minutes of 4 GiB each
+    assert!((report.totals.asked_money * 60.0 - 4.0 * (0.02 + 0.01 + 1.0)).abs() < 1e-5);
+    assert!(report.currency == "EUR" && report.notes[0].contains("USD"), "{:?}", report.notes);
 }

@@ -11,10 +11,11 @@ use crate::domain::{Bytes, Cause};
 pub(crate) struct StatsTotals {
     pub(crate) attempts: u64,
     /// By outcome.
-    outcomes: [u64; 3],
-    /// Without a cause, then by cause.
-    causes: [u64; 1 + Cause::ALL.len()],
-    retried: [u64; Retried::COUNT],
+    outcomes: [u32; 3],
+    /// By cause; the first stands for none, and is not counted.
+    causes: [u32; 1 + Cause::ALL.len()],
+    /// The same of retries.
+    retried: [u32; Retried::COUNT],
     /// Verdicts that said no to a retry, by the attempts that they are on.
     pub(crate) retries_avoided: u64,
     /// Retries that succeeded.
@@ -72,9 +73,13 @@ impl StatsTotals {
     pub(super) fn add(&mut self, row: &Row, error: f32, price: Price) {
         self.attempts += 1;
         count(&mut self.outcomes, row.outcome());
-        count(&mut self.causes, row.cause());
-        count(&mut self.retried, row.retried.index());
-        self.retries_helped += u64::from(row.retried != Retried::NOTHING && row.succeeded());
+        if row.cause() > 0 {
+            count(&mut self.causes, row.cause());
+        }
+        if row.retried != Retried::NOTHING {
+            count(&mut self.retried, row.retried.index());
+            self.retries_helped += u64::from(row.succeeded());
+        }
         self.retries_avoided += u64::from(row.is(Flag::Refused));
         self.wall_hours += f64::from(row.wall);
         self.cpu_core_hours += f64::from(row.cpu);
@@ -165,20 +170,20 @@ impl StatsTotals {
     }
 
     pub(crate) fn succeeded(&self) -> u64 {
-        self.outcomes[0]
+        self.outcomes[0].into()
     }
 
     pub(crate) fn failed(&self) -> u64 {
-        self.outcomes[1]
+        self.outcomes[1].into()
     }
 
     pub(crate) fn lost(&self) -> u64 {
-        self.outcomes[2]
+        self.outcomes[2].into()
     }
 
     /// Attempts with this cause.
     pub(crate) fn of_cause(&self, cause: Cause) -> u64 {
-        self.causes.get(1 + cause as usize).copied().unwrap_or_default()
+        self.causes.get(1 + cause as usize).copied().unwrap_or_default().into()
     }
 
     /// Attempts by cause, without those that no attempt has.
@@ -188,13 +193,13 @@ impl StatsTotals {
 
     /// Attempts that are retries.
     pub(crate) fn retries(&self) -> u64 {
-        self.retried.iter().skip(1).sum()
+        self.retried.iter().skip(1).copied().map(u64::from).sum()
     }
 
     /// Retries by the cause of what they retry, `None` where that is not known; without those that there are none of.
     pub(crate) fn retries_by_cause(&self) -> impl Iterator<Item = (Option<Cause>, u64)> {
         let all = self.retried.iter().copied().enumerate().skip(1);
-        all.map(|(index, count)| (Retried::cause(index), count)).filter(|(_, count)| *count > 0)
+        all.map(|(index, count)| (Retried::cause(index), u64::from(count))).filter(|(_, count)| *count > 0)
     }
 
     /// Highest need of all: exact for whole pages below 64 GiB, to 24 bits above.
@@ -237,14 +242,14 @@ impl WouldHaveBeen {
     }
 }
 
-fn count<const N: usize>(counts: &mut [u64; N], index: usize) {
+fn count<const N: usize>(counts: &mut [u32; N], index: usize) {
     if let Some(count) = counts.get_mut(index) {
-        *count += 1;
+        *count = count.saturating_add(1);
     }
 }
 
-fn merge<const N: usize>(counts: &mut [u64; N], others: &[u64; N]) {
-    counts.iter_mut().zip(others).for_each(|(count, other)| *count += other);
+fn merge<const N: usize>(counts: &mut [u32; N], others: &[u32; N]) {
+    counts.iter_mut().zip(others).for_each(|(count, other)| *count = count.saturating_add(*other));
 }
 
 fn mean(sum: f64, number: u64) -> f64 {

@@ -11,7 +11,9 @@ use crate::{
     domain::{Cause, Fault},
     ingest::Ingest,
     learned::Learned,
-    stats::{Covers, Group, Report, StatsTotals, Step, Variable},
+    placement::{Placement, Pool},
+    placing::Placing,
+    stats::{Covers, Group, PoolPrices, Price, Report, StatsTotals, Step, Variable},
 };
 
 /// Flaky failures in an answer.
@@ -21,16 +23,27 @@ const FLAKY: usize = 100;
 pub(super) async fn get(
     learned: &Learned,
     ingest: &Ingest,
+    placing: &Placing,
     request: pb::GetStatsRequest,
 ) -> Result<pb::GetStatsResponse, Status> {
     let question = asked::question(request).map_err(|fault| status::of_fault(&fault))?;
-    let (stats, ingest) = (learned.stats().clone(), ingest.clone());
+    let (stats, ingest, prices) = (learned.stats().clone(), ingest.clone(), prices(&placing.now()));
     // a million attempts take their time: not on a thread that serves others
-    let counted = tokio::task::spawn_blocking(move || Ok((stats.report(&question)?, ingest.flaky(FLAKY))));
+    let counted =
+        tokio::task::spawn_blocking(move || Ok((stats.report(&question, &prices)?, ingest.flaky(FLAKY))));
     let counted =
         counted.await.map_err(|error| Status::internal(format!("counting ended badly: {error}")))?;
     let (report, flaky) = counted.map_err(|fault: Fault| status::of_fault(&fault))?;
     Ok(pb::GetStatsResponse { flaky: flaky.into_iter().map(reply::flaky).collect(), ..answer(report) })
+}
+
+/// What the file of pools says of prices.
+fn prices(placement: &Placement) -> PoolPrices {
+    let price = |pool: &Pool| Price { gib_hour: pool.price.gib_hour, core_hour: pool.price.core_hour };
+    PoolPrices {
+        pools: placement.pools().iter().map(|pool| (pool.name.clone(), price(pool))).collect(),
+        currency: placement.currency().to_owned(),
+    }
 }
 
 fn answer(report: Report) -> pb::GetStatsResponse {
