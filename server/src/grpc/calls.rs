@@ -21,6 +21,8 @@ use tonic::{
     codegen::{BoxFuture, Bytes, Service, http},
 };
 
+use tracing::Instrument as _;
+
 use super::status;
 use crate::ingest::Refusal;
 
@@ -84,7 +86,8 @@ where
 
     fn call(&mut self, request: http::Request<R>) -> Self::Future {
         let (call, cut) = (self.calls.begin(), self.calls.cut.clone());
-        let answer = self.inner.call(request);
+        let span = tracing::debug_span!("call", otel.name = request.uri().path());
+        let answer = self.inner.call(request).instrument(span);
         Box::pin(async move {
             let counted = |inner| Answer { inner, call, cut: Box::pin(cut.cancelled_owned()), ended: false };
             Ok(answer.await?.map(|inner| Body::new(counted(inner))))
