@@ -14,10 +14,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic_health::server::{HealthReporter, HealthService};
 
 use crate::{
+    admission,
     clock::Clock,
+    config,
     config::Config,
     domain::History,
-    files,
+    files, gantry,
+    gitlab::{self, Follower, Hooks},
     grpc::{self, Calls},
     guard::Guard,
     http,
@@ -57,6 +60,9 @@ pub struct App {
     judging: Judging,
     placing: Placing,
     token: Option<http::Token>,
+    signing: Option<http::Signing>,
+    hooks: Hooks,
+    follower: Option<Follower>,
     guard: Guard,
 }
 
@@ -86,12 +92,15 @@ impl App {
         let admission = admission(&config).await?;
         let file = config.gantry.token_file.as_deref();
         let token = file.map(http::Token::read).transpose().context("collect_token_file")?;
+        let file = config.gantry.signing_file.as_deref();
+        let signing = file.map(http::Signing::read).transpose().context("collect_signing_file")?;
+        let metrics = Arc::new(Metrics::new());
+        let gitlab = gitlab::Client::open(&config.gitlab, gitlab::Terms::default(), Arc::clone(&metrics))?;
         let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache };
         let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
         let store = opened.context("data_dir: opening the store ended badly")?.context("data_dir")?;
         let stats = Stats::new(config.stats.clone());
         let learned = Learned::with_stats(History::new(config.history_attempts), stats);
-        let metrics = Arc::new(Metrics::new());
         let sources = Sources {
             rules_dir: config.rules_dir.clone(),
             policy_file: config.retry_policy.clone(),
@@ -113,6 +122,7 @@ impl App {
             abandon_after: config.abandon_after,
         });
         worker.resume().await.context("data_dir: cannot read the history")?;
+        let (hooks, follower) = Hooks::new(ingest.clone(), gitlab, Arc::clone(&metrics));
         Ok(Self {
             config,
             grpc,
@@ -126,6 +136,9 @@ impl App {
             judging,
             placing,
             token,
+            signing,
+            hooks,
+            follower,
             guard,
         })
     }
@@ -191,6 +204,9 @@ impl Running {
             judging,
             placing,
             token,
+            signing,
+            hooks,
+            follower,
             guard,
         } = app;
         let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
@@ -199,15 +215,14 @@ impl Running {
         let connections = files::connections();
         let http_bounds = http::Bounds::of(connections.http);
         let (bounds, shown) = (config.clone(), config.in_force());
-        let (predict, shadow) = (Arc::new(config.predict), Arc::new(config.shadow));
         let stats = learned.stats().clone();
         // nobody waits for it: who asks meanwhile waits for what is left
         drop(tasks.spawn_blocking(move || stats.warm()));
         let grpc_parts = grpc::Parts {
-            ingest: ingest.clone(),
-            learned: learned.clone(),
-            predict: Arc::clone(&predict),
-            shadow: Arc::clone(&shadow),
+            ingest,
+            learned,
+            predict: Arc::new(config.predict),
+            shadow: Arc::new(config.shadow),
             placing: placing.clone(),
             metrics: Arc::clone(&metrics),
             calls: calls.clone(),
@@ -216,30 +231,16 @@ impl Running {
             tasks: streams.clone(),
             stopping: stopping.clone(),
         };
-        let http_parts = http::Parts {
-            metrics: Arc::clone(&metrics),
-            store: store.clone(),
-            ingest,
-            learned,
-            predict,
-            shadow,
-            gantry: Arc::new(config.gantry),
-            admission: Arc::new(config.admission),
-            placing: placing.clone(),
-            token,
-            inside: grpc::Inside::new(&grpc_parts),
-            shown: Arc::new(shown),
-            calls: calls.clone(),
-            guard: guard.clone(),
-            stopping: stopping.clone(),
-        };
+        let settings = (Arc::new(config.gantry), Arc::new(config.admission));
+        let http_parts = http_parts(&grpc_parts, store.clone(), settings, (token, signing, hooks), shown);
         let worker = tasks.spawn(work(worker, ingesting.clone()));
         tell_bounds(&metrics, &bounds);
         let health_service = HealthService::from_health_reporter(health.clone());
         let disk = watch_disk(bounds.data_dir, Arc::clone(&metrics), telling.clone());
         let watch = watches((store.clone(), metrics, health.clone()), judging, guard, telling.clone());
         let pools = placing.watch(telling.clone());
-        let watch = async { tokio::try_join!(watch, disk, pools).map(|_all| ()) };
+        let following = follow(follower, telling.clone());
+        let watch = async { tokio::try_join!(watch, disk, pools, following).map(|_all| ()) };
         Self {
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
             http: Long::new(
@@ -287,6 +288,43 @@ impl Running {
         let closed = async { self.store.close().await.context("closing the store") };
         drain.step(closed, || "the store was still closing".to_owned()).await;
         drain.end()
+    }
+}
+
+/// What the HTTP listener looks at: what the gRPC one does, and more.
+fn http_parts(
+    shared: &grpc::Parts,
+    store: Store,
+    (gantry, admission): (Arc<gantry::Settings>, Arc<admission::Settings>),
+    (token, signing, hooks): (Option<http::Token>, Option<http::Signing>, Hooks),
+    shown: Vec<config::InForce>,
+) -> http::Parts {
+    http::Parts {
+        inside: grpc::Inside::new(shared),
+        shown: Arc::new(shown),
+        store,
+        gantry,
+        admission,
+        token,
+        signing,
+        hooks,
+        ingest: shared.ingest.clone(),
+        learned: shared.learned.clone(),
+        predict: Arc::clone(&shared.predict),
+        shadow: Arc::clone(&shared.shadow),
+        placing: shared.placing.clone(),
+        metrics: Arc::clone(&shared.metrics),
+        calls: shared.calls.clone(),
+        guard: shared.guard.clone(),
+        stopping: shared.stopping.clone(),
+    }
+}
+
+/// Asks GitLab about ended jobs, where it may be asked.
+async fn follow(follower: Option<Follower>, end: CancellationToken) -> anyhow::Result<()> {
+    match follower {
+        Some(follower) => follower.run(end).await,
+        None => Ok(()),
     }
 }
 

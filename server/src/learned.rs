@@ -4,7 +4,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::{
-    domain::{Action, AttemptId, Beside, Fact, History, Summary, Verdict},
+    domain::{Action, AttemptId, Beside, Brief, Fact, History, Summary, Verdict},
     stats::Stats,
 };
 
@@ -58,9 +58,10 @@ impl Learned {
         let (id, original) = (fact.brief.attempt.clone(), fact.brief.retries.clone());
         let (new, original, known) = {
             let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
-            let knew = history.get(&id).is_some();
+            let knew = history.get(&id).map(Arc::clone);
             history.learn(fact);
-            let new = history.get(&id).filter(|_| !knew).map(Arc::clone);
+            let is_new = |brief: &&Arc<Brief>| knew.as_ref().is_none_or(|knew| !Arc::ptr_eq(knew, brief));
+            let new = history.get(&id).filter(is_new).map(Arc::clone);
             (new, original.and_then(|original| history.get(&original)?.cause), history.len())
         };
         if let Some(brief) = new {
@@ -119,7 +120,7 @@ impl Learned {
 
     /// All attempts, newest first. Copies pointers, so that long work is done without the lock.
     #[cfg(test)]
-    pub(crate) fn newest_first(&self) -> Vec<Arc<crate::domain::Brief>> {
+    pub(crate) fn newest_first(&self) -> Vec<Arc<Brief>> {
         self.read(|history| history.newest_first().map(Arc::clone).collect())
     }
 }

@@ -26,12 +26,14 @@
 //! | `identity` | who calls, and what it may do |
 //! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
 //! | `log`, `traces` | where log lines go, and spans |
+//! | `gitlab` | job hooks, and what GitLab is asked about them |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
 //! | [`domain`] | the words as types |
 
 mod admin;
 pub mod admission;
+mod answers;
 mod app;
 mod cli;
 mod clock;
@@ -39,6 +41,7 @@ mod config;
 pub mod domain;
 mod files;
 pub mod gantry;
+pub mod gitlab;
 mod grpc;
 mod guard;
 mod http;

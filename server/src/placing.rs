@@ -14,9 +14,10 @@ use anyhow::{Context as _, anyhow};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    admission::Aim,
     domain::{Key, Prediction},
     metrics::{Kind, Metrics},
-    placement::{Placement, Subject},
+    placement::{Needs, Place, Placement, Subject},
     reload::{self, Stamp},
 };
 pub(crate) use open::{Held, OpenPlaces};
@@ -74,6 +75,29 @@ impl Placing {
         };
         self.0.metrics.placements.get_or_create(&Kind::of(kind)).inc();
         put
+    }
+
+    /// Where a pod of this key shall run that asks for so much: in `predicted` if it fits there, else where it would be put. A pod
+    /// whose own sizes fit nowhere keeps its place, and gets what its kind gets. `None` without a word from the operator.
+    pub(crate) fn aim(&self, key: &Key, needs: &Needs, predicted: &str) -> Option<Aim> {
+        let now = self.now();
+        let subject = Subject::of(key);
+        let pool = now.pool(predicted).filter(|pool| pool.takes(needs));
+        let choice = || now.choose(&subject, needs, &|pool| self.0.open.count(pool));
+        let (pool, reason) = match pool {
+            Some(pool) => (Some(pool), format!("pool {}", pool.name)),
+            None if now.pools().is_empty() => (None, String::new()),
+            None => {
+                let choice = choice();
+                (choice.pool.filter(|_| !choice.clamped), choice.reason)
+            }
+        };
+        let place = now.place(&subject, pool);
+        let name = pool.map(|pool| pool.name.clone()).unwrap_or_default();
+        let says_something = pool.is_some() || place != Place::default();
+        let kind = format!("{} build", subject.kind.as_str());
+        let reason = if reason.is_empty() { kind } else { format!("{kind}, {reason}") };
+        says_something.then_some(Aim { pool: name, place, reason })
     }
 
     /// The name of the pool that a runner's tags mean; empty if they mean none.

@@ -113,6 +113,9 @@ async fn attempts_are_listed_in_the_order_that_was_asked_for_page_by_page() {
     let (first, token) = ids(&["--order", "need", "--limit", "3"]);
     assert_eq!((first.as_str(), token.is_empty()), ("a2 a4 a3", false));
     assert_eq!(ids(&["--order", "need", "--page-token", &token]).0, "a1");
+    let first = said(&site, "attempts --since 2h --limit 2");
+    let way_on = first.trim_end().rsplit(" and ").next().unwrap();
+    assert_eq!(said(&site, &format!("attempts {way_on}")).lines().count(), 3, "{way_on}");
     let text = said(&site, "attempts --package zlib --outcome failed");
     assert!(text.lines().nth(1).unwrap().starts_with("failed") && text.contains("zlib@1.3  a3"), "{text}");
     let other = refused(&site, &format!("attempts --order wall --page-token {token}"));
@@ -170,7 +173,7 @@ async fn a_question_that_makes_no_sense_is_said_to_and_one_without_an_answer_is_
 async fn the_report_of_a_week_is_text_json_and_a_page_that_runs_nothing() {
     let site = some_attempts().await;
     let text = said(&site, "report --week");
-    for part in ["Builds from ", "failures by cause", "packages that waste most", "what to do next\n- "] {
+    for part in ["Builds from ", "figures", "packages that waste most", "what to do next\n- "] {
         assert!(text.contains(part), "{part:?} in {text}");
     }
     let json = site.agent.json(&["report"]);
@@ -253,7 +256,7 @@ async fn a_screen_shows_what_runs_until_q_and_leaves_the_terminal_as_it_was() {
     std::io::Read::read_to_string(&mut shown, &mut rest).unwrap();
     child.wait().unwrap();
     let screen = String::from_utf8_lossy(&screen).into_owned();
-    assert!(screen.contains("93 %") && screen.contains("<script>alert(1)"), "{screen:?}");
+    assert!(screen.contains("93 %") && screen.contains("<script>alert"), "{screen:?}");
     assert!(!screen.contains('\u{202e}') && !screen.contains("\u{1b}[31m"), "{screen:?}");
     assert!(rest.contains("\u{1b}[?1049l") && rest.contains("code 0\r\nrestored"), "{rest:?}");
 }

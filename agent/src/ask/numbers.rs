@@ -109,13 +109,13 @@ const LAST_SECOND: u64 = 253_402_300_799;
 /// `2026-11-21 09:05`, UTC; a dash for a time that no calendar has.
 pub(super) fn date_time(unix_ms: u64) -> String {
     let text = rfc3339(unix_ms);
-    text.get(..16).map_or(text.clone(), |minutes| minutes.replace('T', " "))
+    text.get(..16).map_or_else(|| text.clone(), |minutes| minutes.replace('T', " "))
 }
 
 /// `2026-11-21`, UTC.
 pub(super) fn date(unix_ms: u64) -> String {
     let text = rfc3339(unix_ms);
-    text.get(..10).map_or(text.clone(), str::to_owned)
+    text.get(..10).map_or_else(|| text.clone(), str::to_owned)
 }
 
 /// `2026-11-21T09:05:07Z`; a dash for a time that no calendar has.

@@ -56,7 +56,7 @@ enum Command {
     Attempts(Box<see::AttemptsArgs>),
     Show(see::ShowArgs),
     Watch(see::WatchArgs),
-    Report(see::ReportArgs),
+    Report(Box<see::ReportArgs>),
     GitlabCi(gitlab_ci::GitlabCiArgs),
 }
 

@@ -1,5 +1,7 @@
 //! The services asked from inside the process: the web page gets what a gRPC client gets, from the same code.
 
+use std::sync::Arc;
+
 use plimsoll_proto::v1::{self as pb, predictor_server::Predictor as _, stats_server::Stats as _};
 use tonic::{Code, Request, Response, Status};
 
@@ -9,7 +11,7 @@ use super::{
     stats::{self, StatsService},
     status,
 };
-use crate::{domain::Fault, ingest::Ingest};
+use crate::{domain::Fault, identity::Identity, ingest::Ingest};
 
 /// A handle on the services that answer one question with one answer.
 #[derive(Debug, Clone)]
@@ -17,6 +19,7 @@ pub(crate) struct Inside {
     stats: StatsService,
     predictor: PredictorService,
     ingest: Ingest,
+    caller: Arc<Identity>,
 }
 
 /// Why there is no answer.
@@ -51,9 +54,22 @@ impl From<Fault> for Refused {
 }
 
 impl Inside {
-    /// The services over `parts`.
+    /// The services over `parts`, asked by anyone.
     pub(crate) fn new(parts: &Parts) -> Self {
-        Self { stats: parts.stats(), predictor: parts.predictor(), ingest: parts.ingest.clone() }
+        let (stats, predictor, ingest) = (parts.stats(), parts.predictor(), parts.ingest.clone());
+        Self { stats, predictor, ingest, caller: Identity::anyone() }
+    }
+
+    /// The same, asked by `caller`: it sees what it would see over gRPC.
+    #[must_use]
+    pub(crate) fn asked_by(self, caller: Arc<Identity>) -> Self {
+        Self { caller, ..self }
+    }
+
+    fn request<T>(&self, asked: T) -> Request<T> {
+        let mut request = Request::new(asked);
+        request.extensions_mut().insert(Arc::clone(&self.caller));
+        request
     }
 
     /// As the rpc `GetStats`.
@@ -61,7 +77,7 @@ impl Inside {
         &self,
         asked: pb::GetStatsRequest,
     ) -> Result<pb::GetStatsResponse, Refused> {
-        Ok(self.stats.get_stats(Request::new(asked)).await.map(Response::into_inner)?)
+        Ok(self.stats.get_stats(self.request(asked)).await.map(Response::into_inner)?)
     }
 
     /// As the rpc `ListAttempts`.
@@ -69,7 +85,7 @@ impl Inside {
         &self,
         asked: pb::ListAttemptsRequest,
     ) -> Result<pb::ListAttemptsResponse, Refused> {
-        Ok(self.stats.list_attempts(Request::new(asked)).await.map(Response::into_inner)?)
+        Ok(self.stats.list_attempts(self.request(asked)).await.map(Response::into_inner)?)
     }
 
     /// As the rpc `GetAttempt`.
@@ -77,18 +93,19 @@ impl Inside {
         &self,
         asked: pb::GetAttemptRequest,
     ) -> Result<pb::GetAttemptResponse, Refused> {
-        Ok(self.stats.get_attempt(Request::new(asked)).await.map(Response::into_inner)?)
+        Ok(self.stats.get_attempt(self.request(asked)).await.map(Response::into_inner)?)
     }
 
     /// As the rpc `Explain`.
     pub(crate) async fn explain(&self, asked: pb::PredictRequest) -> Result<pb::ExplainResponse, Refused> {
-        Ok(self.predictor.explain(Request::new(asked)).await.map(Response::into_inner)?)
+        Ok(self.predictor.explain(self.request(asked)).await.map(Response::into_inner)?)
     }
 
     /// What the first messages of the rpc `Watch` say, of at most `most` attempts with the highest need; and how many run.
     pub(crate) async fn running(&self, most: usize) -> Result<(pb::WatchResponse, usize), Refused> {
         let (mut running, _changes) =
             self.ingest.watch().await.map_err(|refusal| status::of_refusal(&refusal))?;
+        running.retain(|one| self.caller.may_see("attempt", &one.attempt.key.project).is_ok());
         let count = running.len();
         running.sort_unstable_by_key(|one| std::cmp::Reverse(one.progress.need_peak));
         running.truncate(most);

@@ -92,6 +92,7 @@ impl Parts {
     fn predictor(&self) -> PredictorService {
         PredictorService {
             learned: self.learned.clone(),
+            answers: Arc::default(),
             settings: Arc::clone(&self.predict),
             shadow: Arc::clone(&self.shadow),
             ingest: self.ingest.clone(),

@@ -12,6 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{convert, guarded::caller, reply, status};
 use crate::{
+    answers::Answers,
     domain::{Evidence, History, Key, Prediction},
     identity::Identity,
     ingest::{Ingest, Refusal},
@@ -25,6 +26,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(super) struct PredictorService {
     pub(super) learned: Learned,
+    pub(super) answers: Arc<Answers>,
     pub(super) settings: Arc<predict::Settings>,
     pub(super) shadow: Arc<shadow::Settings>,
     pub(super) ingest: Ingest,
@@ -36,7 +38,7 @@ pub(super) struct PredictorService {
 impl PredictorService {
     fn answer(&self, key: &Key) -> Prediction {
         let began = Instant::now();
-        let prediction = self.learned.read(|history| predict::predict(history, key, &self.settings));
+        let prediction = self.answers.predict(&self.learned, key, &self.settings);
         self.metrics.predicted(prediction.memory_limit.basis.rung, began.elapsed());
         self.placing.put(key, prediction)
     }

@@ -36,7 +36,7 @@ use axum::{
     extract::{Request, State},
     http::{HeaderMap, Method, StatusCode, Uri},
     middleware::{self, Next},
-    response::{IntoResponse as _, Response},
+    response::Response,
     routing::{get, post},
 };
 use tokio::net::TcpListener;
@@ -49,6 +49,7 @@ use crate::{
     config::InForce,
     domain::Fault,
     gantry,
+    gitlab::Hooks,
     grpc::{Calls, Inside},
     guard::Guard,
     ingest::Ingest,
@@ -61,7 +62,7 @@ use crate::{
 use refusal::refuse;
 pub(crate) use serving::Bounds;
 pub(crate) use tls::{Certificate, Tls};
-pub(crate) use token::Token;
+pub(crate) use token::{Signing, Token};
 
 const INDEX: &str = "plimsoll-server\n\
     /v1/allocation  what a Spack job shall ask for (?spec=)\n\
@@ -90,6 +91,9 @@ pub(crate) struct Parts {
     pub(crate) inside: Inside,
     /// All settings, for people.
     pub(crate) shown: Arc<Vec<InForce>>,
+    /// With it, every hook must be signed.
+    pub(crate) signing: Option<Signing>,
+    pub(crate) hooks: Hooks,
     pub(crate) calls: Calls,
     pub(crate) guard: Guard,
     pub(crate) stopping: CancellationToken,
@@ -100,7 +104,6 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, bounds: Bounds) {
     let (metrics, stopping) = (Arc::clone(&parts.metrics), parts.stopping.clone());
     let guard = (parts.guard.clone(), parts.token.is_some());
     let router = Router::new()
-        .route("/", get(front))
         .route("/v1/allocation", get(allocation::allocation))
         .route("/v1/collect", post(collect::collect))
         .route("/livez", get(async || "ok\n"))
@@ -133,11 +136,6 @@ async fn counted(State(calls): State<Calls>, request: Request, next: Next) -> Re
     let _call = calls.begin();
     let span = tracing::debug_span!("request", otel.name = request.uri().path());
     next.run(request).instrument(span).await
-}
-
-/// The page for a browser, the list of endpoints for everybody else.
-async fn front(State(parts): State<Parts>, headers: HeaderMap, uri: Uri) -> Response {
-    if web::is_browser(&headers) { web::front(&parts, &uri).await } else { INDEX.into_response() }
 }
 
 async fn no_such_path(headers: HeaderMap, uri: Uri) -> Response {

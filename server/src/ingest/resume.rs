@@ -9,11 +9,14 @@ use foldhash::fast::RandomState;
 
 use super::{session::Session, worker::Worker};
 use crate::{
-    domain::{Action, Attempt, AttemptId, Fact, History, Key, Summary, Verdict},
+    domain::{Action, AttemptId, Fact, History, Key, Summary, Verdict},
     learned::Ended,
     stats::Stats,
     store::{self, Loaded, StoreError},
 };
+
+/// Open attempts of which is asked at once whether they have samples: each that has none costs no visit of its own.
+const TAKEN_UP_AT_ONCE: usize = 500;
 
 /// The newest attempts out of many that come in any order, in bounded memory.
 struct Newest {
@@ -109,9 +112,15 @@ impl Worker {
             open = open.len(),
             "history read"
         );
-        for attempt in open {
-            let session = self.take_up(attempt).await?;
-            self.sessions.insert(session.attempt.id.clone(), session);
+        for attempts in open.chunks(TAKEN_UP_AT_ONCE) {
+            let ids: Vec<&AttemptId> = attempts.iter().map(|attempt| &attempt.id).collect();
+            let fed = store::have_samples(&self.parts.store, &ids).await?;
+            for (attempt, fed) in attempts.iter().zip(fed) {
+                let place = self.parts.placing.places().hold(&attempt.opening.pool);
+                let new = Session { place, ..Session::new(Arc::new(attempt.clone()), self.now()) };
+                let session = if fed { self.take_up(new).await? } else { new };
+                self.sessions.insert(attempt.id.clone(), session);
+            }
         }
         self.count_open();
         Ok(())
@@ -150,9 +159,8 @@ impl Worker {
         Ok(loaded)
     }
 
-    async fn take_up(&self, attempt: Attempt) -> Result<Session, StoreError> {
-        let place = self.parts.placing.places().hold(&attempt.opening.pool);
-        let mut session = Session { place, ..Session::new(Arc::new(attempt), self.now()) };
+    /// Reads how far an attempt had come.
+    async fn take_up(&self, mut session: Session) -> Result<Session, StoreError> {
         let (id, progress) = (session.attempt.id.clone(), &mut session.progress);
         // a run at a time: an attempt that never ends has more samples than memory
         let extent = store::each_run(&self.parts.store, &id, |run| {

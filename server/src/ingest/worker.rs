@@ -30,8 +30,8 @@ use crate::{
 const GATHER: usize = BATCH_OPERATIONS - RESERVE_OPERATIONS;
 
 /// Requests that are worked on, and answers that are given, before others get their turn: each answer wakes a stream, and a
-/// prediction must not wait behind a thousand of them.
-const TURN: usize = 64;
+/// prediction must not wait behind a thousand of them. A batch of a hundred samples takes some tens of microseconds.
+const TURN: usize = 16;
 
 /// How often silent attempts are looked for, at least; more often if silence is short.
 const SWEEP: Duration = Duration::from_mins(1);

@@ -183,7 +183,9 @@ fn pick<'p>(may: &[&'p Pool], needs: &Needs, because: &str) -> Choice<'p> {
 /// Lowers sizes to what the pool takes, each with the word for it.
 fn lower(prediction: &mut Prediction, pool: &Pool) {
     let Largest { memory_request, memory_limit, cpu_request, cpu_limit } = pool.largest;
-    let memory = |most: Option<Bytes>| most.map(|most| (most.0, most.to_string()));
+    // whole MiB: whoever writes sizes down rounds them up to that, and the runner refuses a job above its maximum
+    let whole = |bytes: u64| bytes - bytes % Bytes::MIB.0;
+    let memory = |most: Option<Bytes>| most.map(|most| (whole(most.0), most.to_string()));
     let milli = |most: Option<Cores>| {
         most.map(|most| (plimsoll_proto::quantity::millicores(most.0), format!("{most} cores")))
     };

@@ -97,11 +97,7 @@ impl Reading<'_> {
 
     fn pattern(&mut self, at: &str, field: &str, text: &Spanned<String>) -> Option<Pattern> {
         let line = self.line(text);
-        self.patterns += 1;
-        if self.patterns > PATTERNS {
-            if self.patterns == PATTERNS + 1 {
-                self.wrong(line, format!("more than {PATTERNS} expressions in one file"));
-            }
+        if !self.count_patterns(line, 1) {
             return None;
         }
         let told = |why| format!("{at}: {field}: '{}': {why}", shown(text.get_ref()));
@@ -112,6 +108,16 @@ impl Reading<'_> {
                 None
             }
         }
+    }
+
+    /// Whether there may be so many more expressions; the first one too many is a mistake.
+    fn count_patterns(&mut self, line: usize, more: usize) -> bool {
+        let before = self.patterns;
+        self.patterns += more;
+        if before <= PATTERNS && self.patterns > PATTERNS {
+            self.wrong(line, format!("more than {PATTERNS} expressions in one file"));
+        }
+        self.patterns <= PATTERNS
     }
 
     fn size(&mut self, at: &str, field: &str, text: Option<Spanned<String>>) -> Option<Bytes> {

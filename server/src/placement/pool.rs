@@ -121,6 +121,11 @@ impl Pool {
         self.allowed.is_empty() || self.allowed.iter().any(|allowed| allowed.is_match(owner_project))
     }
 
+    /// Whether a build of this size fits.
+    pub fn takes(&self, needs: &Needs) -> bool {
+        self.too_large(needs).is_empty()
+    }
+
     /// What of a build's needs is too large, in words; empty if it fits. A CPU limit above the largest only slows a build down.
     pub(super) fn too_large(&self, needs: &Needs) -> Vec<String> {
         let Largest { memory_request, memory_limit, cpu_request, .. } = self.largest;

@@ -104,6 +104,10 @@ fn sizes_are_lowered_to_the_pool_and_the_answer_says_so() {
     assert_eq!((put.memory_request.value, put.memory_limit.value), (100 * GIB, 256 * GIB));
     assert_eq!(put.memory_limit.basis.bound, "pool big takes 256.00 GiB at most");
     assert_eq!((put.cpu_request.value, put.cpu_limit.value), (4000, 64_000));
+    // the runner's maximum in its own spelling: rounded up to whole MiB it would be above that
+    let pools = Placement::parse("[[pool]]\nname = \"a\"\nmemory = \"64G\"\n").unwrap();
+    let put = pools.put(&Subject::of(&Key::default()), asked.clone(), &|_| 0);
+    assert_eq!(put.memory_limit.value, 64_000_000_000 / (1 << 20) * (1 << 20));
     // without pools nothing is said and nothing changes
     assert_eq!(Placement::default().put(&Subject::of(&Key::default()), asked.clone(), &|_| 0), asked);
 }
@@ -297,6 +301,9 @@ busy_from = 0
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
     assert!(mistakes("[[rule]]\npol = 'x'\n").contains("pol"));
+    let entries = "{'pattern': 'x', 'tags': ['large']}, ".repeat(400);
+    let many = format!("[[rule]]\ncopr = \"\"\"\n[{entries}]\n\"\"\"\n").repeat(3);
+    assert!(mistakes(&many).ends_with("more than 1000 expressions in one file"), "{}", mistakes(&many));
     let copr = "[[rule]]\nname = \"c\"\ncopr = '''\n[{'pattern': 'x',\n  'tags': ['nobody']}]\n'''\n";
     assert!(
         mistakes(copr).contains("line 39: rule c: copr: no pool has the tag \"nobody\""),

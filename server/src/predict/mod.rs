@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! History -> pool    who speaks for the key, and how loudly (the ladder of similarity)
-//!         -> jobs    for how many build jobs
 //!         -> inputs  for how much input
+//!         -> curve   what other numbers of build jobs say, as lines
+//!         -> jobs    for how many build jobs
 //!         -> deviation, spread    the expected values, censored ones as "more than", and what nobody saw yet
 //!         -> plan    the sizes of least expected cost, one after the other
 //!         -> memory, rates    the answer
@@ -75,8 +76,8 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
 /// What a build of `key` needs at different numbers of build jobs, and which of them fit `limit`.
 pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Option<Bytes>) -> JobsCurve {
     let mut pool = Pool::gather(history, key, settings, Heard::Trusted);
-    let usual = jobs::choose(&pool, key, settings);
     inputs::adjust(&mut pool, key);
+    let usual = jobs::choose(&pool, key, settings);
     curve::draw(&pool, u32::try_from(usual.value).unwrap_or(u32::MAX), limit)
 }
 
@@ -86,9 +87,10 @@ pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Opti
 pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: Bytes) -> Bytes {
     let above = |heard| {
         let mut pool = Pool::gather(history, key, settings, heard);
-        let build_jobs = jobs::choose(&pool, key, settings);
-        jobs::adjust(&mut pool, build_jobs.value);
         inputs::adjust(&mut pool, key);
+        let build_jobs = jobs::choose(&pool, key, settings);
+        let lines = curve::lines(&pool);
+        jobs::adjust(&mut pool, lines.memory, build_jobs.value);
         settings.bound_memory(memory::above(&pool, settings, price(history, settings), failed)).0
     };
     let trusted = above(Heard::Trusted);
@@ -120,10 +122,11 @@ fn work_out_from<'h>(
     heard: Heard,
 ) -> (Prediction, Pool<'h>) {
     let mut pool = Pool::gather(history, key, settings, heard);
-    let build_jobs = jobs::choose(&pool, key, settings);
-    let slope = jobs::adjust(&mut pool, build_jobs.value);
     inputs::adjust(&mut pool, key);
-    let wall = rates::wall(&pool, settings, build_jobs.value);
+    let build_jobs = jobs::choose(&pool, key, settings);
+    let lines = curve::lines(&pool);
+    jobs::adjust(&mut pool, lines.memory, build_jobs.value);
+    let wall = rates::wall(&pool, settings, (build_jobs.value, lines.shared));
     let mut sizes = if pool.used.is_empty() {
         memory::default_sizes(settings)
     } else {
@@ -134,7 +137,7 @@ fn work_out_from<'h>(
     let prediction = Prediction {
         confidence: words::confidence(&pool, sizes.width),
         attempts: pool.attempts(),
-        reason: words::reason(&pool, key, settings, &sizes, (build_jobs.value, slope)),
+        reason: words::reason(&pool, key, settings, &sizes, (build_jobs.value, lines.memory)),
         memory_request: sizes.request,
         memory_limit: sizes.limit,
         cpu_request,

@@ -154,7 +154,9 @@ mod tests {
         let (mut seen, mut after) = (Vec::new(), None);
         loop {
             let mut listing = Listing::new(order, size, after);
-            attempts.iter().for_each(|brief| listing.look(brief));
+            for brief in attempts {
+                listing.look(brief);
+            }
             let chosen = listing.choose();
             assert!(chosen.places.len() <= size);
             seen.extend(chosen.places.iter().map(|place| place.attempt.to_string()));
@@ -185,7 +187,9 @@ mod tests {
         let all = attempts(40);
         let page = |attempts: &[Arc<Brief>], after| {
             let mut listing = Listing::new(Order::Wall, 10, after);
-            attempts.iter().for_each(|brief| listing.look(brief));
+            for brief in attempts {
+                listing.look(brief);
+            }
             listing.choose().places
         };
         // ten more come between the first page and the second

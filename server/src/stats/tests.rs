@@ -336,7 +336,9 @@ fn many(count: usize, change: impl Fn(usize, &mut Summary)) -> Vec<Summary> {
 #[test]
 fn attempts_that_the_history_leaves_behind_leave_the_sums_and_the_answer_says_from_when_it_counts() {
     let learned = Learned::with_stats(History::new(300), Stats::new(settings()));
-    many(3000, |_, _| {}).into_iter().for_each(|summary| drop(learned.learn(summary)));
+    many(3000, |_, _| {}).into_iter().for_each(|summary| {
+        learned.learn(summary);
+    });
     let report = ask(&learned, Filter::default(), GroupBy::Nothing, 0);
     assert!((300..400).contains(&report.totals.attempts), "{}", report.totals.attempts);
     assert_eq!(report.covers.attempts, report.totals.attempts);
@@ -357,7 +359,9 @@ fn attempts_that_the_history_leaves_behind_leave_the_sums_and_the_answer_says_fr
 #[test]
 fn an_attempt_is_counted_once_however_often_it_comes() {
     let learned = learned(&many(3, |_, _| {}));
-    many(3, |_, _| {}).into_iter().for_each(|summary| drop(learned.learn(summary)));
+    many(3, |_, _| {}).into_iter().for_each(|summary| {
+        learned.learn(summary);
+    });
     assert_eq!(ask(&learned, Filter::default(), GroupBy::Nothing, 0).totals.attempts, 3);
 }
 
@@ -365,7 +369,9 @@ fn an_attempt_is_counted_once_however_often_it_comes() {
 fn a_verdict_that_comes_before_the_end_counts_when_the_attempt_has_ended() {
     let learned = learned(&[]);
     learned.judged(&no(id(1)));
-    many(3, |_, _| {}).into_iter().for_each(|summary| drop(learned.learn(summary)));
+    many(3, |_, _| {}).into_iter().for_each(|summary| {
+        learned.learn(summary);
+    });
     assert_eq!(ask(&learned, Filter::default(), GroupBy::Nothing, 0).totals.retries_avoided, 1);
 }
 
@@ -377,7 +383,9 @@ fn a_group_with_very_many_values_stays_bounded_and_loses_nothing() {
         summary.wall = Millis(60_000 + n as u64);
     });
     let learned = Learned::with_stats(History::new(50_000), Stats::new(settings()));
-    owners.into_iter().for_each(|summary| drop(learned.learn(summary)));
+    owners.into_iter().for_each(|summary| {
+        learned.learn(summary);
+    });
     for (by, told) in [(GroupBy::Owner, 1), (GroupBy::Package, 0)] {
         let report = ask(&learned, Filter::default(), by, 0);
         assert_eq!((report.groups.len(), report.notes.len()), (1000, told));

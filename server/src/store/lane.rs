@@ -46,7 +46,7 @@ const LONGEST_VARINT: usize = 10;
 pub(super) fn put_lane(out: &mut Vec<u8>, numbers: &[i64]) -> Result<(), Damage> {
     let (order, head, rest) = best_order(numbers);
     let unit = unit_of(&rest);
-    let rest: Vec<i64> = rest.iter().map(|number| number / unit).collect();
+    let rest: Vec<i64> = if unit == 1 { rest } else { rest.iter().map(|number| number / unit).collect() };
     let (packing, body) = pack(&rest)?;
     out.push(order | packing << 2 | if unit == 1 { 0 } else { UNIT });
     if unit != 1 {

@@ -9,7 +9,7 @@ use super::{
     errors::{CommitError, StoreError},
     keys::{self, Kind},
     kv::{BATCH_BYTES, Batch, Committed, Deleted, Limit, Page},
-    records,
+    packer, records,
     series::{self, Cursor},
 };
 use crate::domain::{Attempt, AttemptId, Summary};
@@ -59,7 +59,7 @@ pub async fn roll_up_to(store: &Store, id: &AttemptId, last: u64) -> Result<Roll
     page.more &= page.entries.len() == all;
     let id = id.clone();
     // Packing a full step takes tens of milliseconds: too long for a thread that serves others.
-    let packed = tokio::task::spawn_blocking(move || pack(&id, page)).await;
+    let packed = packer::pack_aside(move || pack(&id, page)).await;
     Ok(packed.map_err(|error| StoreError::Unavailable(format!("packing samples failed: {error}")))??)
 }
 

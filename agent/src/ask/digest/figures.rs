@@ -37,10 +37,9 @@ fn figure(name: &str, (now, before): (f64, f64), more: More, say: &dyn Fn(f64) -
     let share = (now - before) / before;
     let moved = before > 0.0 && share.abs() >= NOISE;
     let better = match more {
-        More::Neither => None,
         More::Good if moved => Some(share > 0.0),
         More::Bad if moved => Some(share < 0.0),
-        More::Good | More::Bad => None,
+        More::Good | More::Bad | More::Neither => None,
     };
     let change = if moved { format!("{:+.0} %", share * 100.0) } else { String::new() };
     Figure { name: name.to_owned(), now: say(now), before: say(before), change, better }

@@ -1,5 +1,7 @@
 //! HTML that is right by its making: text goes in through one door, which escapes it.
 
+use std::fmt::Write as _;
+
 use crate::ask::text::clean;
 
 /// A piece of HTML.
@@ -37,7 +39,7 @@ impl Markup {
     pub(super) fn bar(&mut self, share: f64) -> &mut Self {
         let percent = if share.is_finite() { (share * 100.0).clamp(0.0, 100.0) } else { 0.0 };
         self.raw("<span class=\"bar\" aria-hidden=\"true\"><span style=\"width:");
-        self.0.push_str(&format!("{percent:.1}"));
+        let _written = write!(self.0, "{percent:.1}");
         self.raw("%\"></span></span>")
     }
 

@@ -101,7 +101,7 @@ fn predictions(digest: &Digest) -> String {
 }
 
 fn sentences(digest: &Digest, look: Look) -> String {
-    let width = look.columns.unwrap_or(LINE).min(LINE).max(20);
+    let width = look.columns.unwrap_or(LINE).clamp(20, LINE);
     next::next(digest).iter().map(|sentence| wrapped(sentence, width)).collect()
 }
 
@@ -113,7 +113,7 @@ fn wrapped(sentence: &str, width: usize) -> String {
         if crate::ask::text::width(&line) + crate::ask::text::width(word) + 1 > width {
             text.push_str(&line);
             text.push('\n');
-            line = " ".to_owned();
+            " ".clone_into(&mut line);
         }
         line.push(' ');
         line.push_str(word);

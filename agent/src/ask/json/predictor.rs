@@ -32,6 +32,12 @@ pub(super) struct PredictionJson {
     reason: String,
     /// Shadow mode: to be looked at, and not to be put into force.
     shadow: bool,
+    /// Name of the pool in which it should run; empty if there is none.
+    pool: String,
+    /// It needs more than the pool has.
+    clamped: bool,
+    /// Why this pool.
+    pool_reason: String,
 }
 
 /// A number with its reason.
@@ -164,6 +170,9 @@ impl From<&Prediction> for PredictionJson {
             attempts: prediction.attempts,
             reason: prediction.reason.clone(),
             shadow: prediction.shadow,
+            pool: prediction.pool.clone(),
+            clamped: prediction.clamped,
+            pool_reason: prediction.pool_reason.clone(),
         }
     }
 }

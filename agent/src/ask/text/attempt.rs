@@ -219,8 +219,8 @@ pub(super) mod tests {
         }
     }
 
-    fn show(shown: GetAttemptResponse) -> String {
-        render_attempt(&shown, Look::default())
+    fn show(shown: &GetAttemptResponse) -> String {
+        render_attempt(shown, Look::default())
     }
 
     #[test]
@@ -233,7 +233,7 @@ pub(super) mod tests {
             started_unix_ms: 1_763_715_907_000,
             ..summary()
         };
-        let text = show(GetAttemptResponse { summary: Some(summary), series, ..Default::default() });
+        let text = show(&GetAttemptResponse { summary: Some(summary), series, ..Default::default() });
         for expected in [
             "attempt     gitlab:7, try 2, after gitlab:6\n",
             "what        zlib@1.3\n",
@@ -246,14 +246,14 @@ pub(super) mod tests {
         ] {
             assert!(text.contains(expected), "{expected:?} in {text}");
         }
-        assert!(show(GetAttemptResponse::default()).starts_with("nothing is known"));
+        assert!(show(&GetAttemptResponse::default()).starts_with("nothing is known"));
     }
 
     #[test]
     fn a_running_attempt_says_since_when() {
         let summary =
             Summary { outcome: Outcome::Running.into(), started_unix_ms: 1_763_715_907_000, ..summary() };
-        let text = show(GetAttemptResponse { summary: Some(summary), ..Default::default() });
+        let text = show(&GetAttemptResponse { summary: Some(summary), ..Default::default() });
         assert!(text.contains("time        since 2025-11-21 09:05 UTC, measured for 1 min 1 s\n"), "{text}");
     }
 
@@ -273,7 +273,7 @@ pub(super) mod tests {
             reason: "the kernel killed it".to_owned(),
             ..Verdict::default()
         };
-        let text = show(GetAttemptResponse {
+        let text = show(&GetAttemptResponse {
             summary: Some(summary()),
             verdict: Some(verdict),
             ..Default::default()
@@ -296,7 +296,7 @@ pub(super) mod tests {
         let build = phase("bu\u{1b}ild", 50_000, 1 << 30);
         let phases = vec![phase("configure", 11_000, 3 << 20), build.clone(), build];
         let peak_phase = "bu\u{1b}ild".to_owned();
-        let text = show(GetAttemptResponse {
+        let text = show(&GetAttemptResponse {
             summary: Some(Summary { phases, peak_phase, ..summary() }),
             ..Default::default()
         });
@@ -310,7 +310,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_held_it_back_and_whose_limit_killed_is_said_only_if_known() {
-        let show = |summary| show(GetAttemptResponse { summary: Some(summary), ..Default::default() });
+        let show = |summary| show(&GetAttemptResponse { summary: Some(summary), ..Default::default() });
         let plain = show(summary());
         assert!(!plain.contains("held back") && !plain.contains("phases"), "{plain}");
         assert!(plain.contains("1 killed for memory\n"), "{plain}");

@@ -37,9 +37,14 @@ pub(in crate::ask) fn render_attempts(
     }
     let mut text = table.render(look);
     if !page.next_page_token.is_empty() {
+        // times that were said as a length are others by the next call
+        let filter = asked.filter.clone().unwrap_or_default();
+        let times = [("since", filter.from_unix_ms), ("until", filter.to_unix_ms)];
+        let times = times.into_iter().filter_map(|(name, time)| Some((name, numbers::rfc3339(time?))));
+        let times: String = times.map(|(name, time)| format!(" --{name} {time}")).collect();
+        let token = clean(&page.next_page_token);
         let more = format!(
-            "more are not shown: take a larger --limit, or the next ones with the same filter and --page-token {}\n",
-            clean(&page.next_page_token)
+            "more are not shown: take a larger --limit, or go on with the same filter and order and{times} --page-token {token}\n"
         );
         text.push_str(&look.paint(Paint::Faint, &more));
     }
@@ -67,7 +72,7 @@ fn row(summary: &Summary) -> Vec<Cell> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::Resources;
+    use plimsoll_proto::v1::{Filter, Resources};
 
     use super::*;
     use crate::ask::text::attempt::tests::summary;
@@ -105,5 +110,13 @@ mod tests {
             Look::default(),
         );
         assert_eq!(text, "no attempts have ended here yet\n");
+    }
+
+    #[test]
+    fn the_way_on_says_times_as_they_were_meant() {
+        let filter = Some(Filter { from_unix_ms: Some(1_763_715_907_000), ..Filter::default() });
+        let asked = ListAttemptsRequest { filter, ..ListAttemptsRequest::default() };
+        let text = render_attempts(&asked, &page(), Look::default());
+        assert!(text.ends_with("and --since 2025-11-21T09:05:07Z --page-token x\n"), "{text}");
     }
 }

@@ -1,5 +1,7 @@
 //! Statistics for people.
 
+use std::fmt::Write as _;
+
 use plimsoll_proto::v1::{Filter, GetStatsRequest, GetStatsResponse, Group, StatsTotals, Step};
 
 use super::{
@@ -75,7 +77,7 @@ fn groups(stats: &GetStatsResponse, by: &str, look: Look) -> String {
     let mut text = format!("\n{}\n{}", look.paint(Paint::Head, &title), table.render(look));
     let rest = stats.groups.len().saturating_sub(SHOWN);
     if rest > 0 {
-        text.push_str(&format!("and {rest} more with less waste (all with -o json)\n"));
+        let _written = writeln!(text, "and {rest} more with less waste (all with -o json)");
     }
     text
 }

@@ -3,6 +3,7 @@
 use std::{
     cmp::Reverse,
     collections::{HashMap, hash_map::Entry},
+    fmt::Write as _,
 };
 
 use plimsoll_proto::v1::{Running, WatchResponse};
@@ -115,9 +116,9 @@ impl Board {
         let starved = self.rows.values().filter(|row| row.running.starved).count();
         let mut title = format!("plimsoll  {} running", self.rows.len());
         if starved > 0 {
-            title.push_str(&format!(", {starved} starved"));
+            let _written = write!(title, ", {starved} starved");
         }
-        title.push_str(&format!(", {} ended meanwhile", self.ended));
+        let _written = write!(title, ", {} ended meanwhile", self.ended);
         let mut drawn = vec![look.paint(Paint::Head, &fit(&title, columns))];
         let room = lines.saturating_sub(FRAME);
         let mut rows: Vec<&Row> = self.rows.values().collect();

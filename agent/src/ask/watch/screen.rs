@@ -147,28 +147,19 @@ async fn show(
 
 /// Takes the next message in, or tries to get a new watch.
 async fn follow(client: &Client, watch: &mut Option<Streaming<WatchResponse>>, board: &mut Board) {
-    let trouble = match watch {
-        Some(running) => match client.next(running).await {
-            Ok(message) => {
-                board.take(message);
-                return;
-            }
-            Err(failure) => failure,
-        },
-        None => {
-            sleep(AGAIN_AFTER).await;
-            match client.watch().await {
-                Ok(anew) => {
-                    board.forget();
-                    (*watch, board.trouble) = (Some(anew), None);
-                    return;
-                }
-                Err(failure) => failure,
-            }
-        }
+    let followed = if let Some(running) = watch {
+        client.next(running).await.map(|message| board.take(message))
+    } else {
+        sleep(AGAIN_AFTER).await;
+        client.watch().await.map(|anew| {
+            board.forget();
+            (*watch, board.trouble) = (Some(anew), None);
+        })
     };
-    *watch = None;
-    board.trouble = Some(format!("{trouble}; trying again"));
+    if let Err(failure) = followed {
+        *watch = None;
+        board.trouble = Some(format!("{failure}; trying again"));
+    }
 }
 
 fn obey(wish: Wish, board: &mut Board) -> io::Result<()> {

@@ -43,7 +43,7 @@ impl ReportArgs {
         let filter = self.filter.filter(now_unix_ms)?;
         // what has not been yet would be compared with what has
         let to = filter.to_unix_ms.unwrap_or(now_unix_ms).min(now_unix_ms);
-        let from = filter.from_unix_ms.unwrap_or(to.saturating_sub(WEEK_MS));
+        let from = filter.from_unix_ms.unwrap_or_else(|| to.saturating_sub(WEEK_MS));
         Ok((filter, Range { from_unix_ms: from, to_unix_ms: to }))
     }
 }

@@ -12,10 +12,10 @@ pub(super) enum Moment {
 }
 
 impl Moment {
-    /// Milliseconds since 1970; what lies before that is 0.
+    /// Milliseconds since 1970; what lies before that is 0. So long ago is a whole second, so that it can be typed.
     pub(super) fn unix_ms(self, now_unix_ms: u64) -> u64 {
         match self {
-            Self::Before(long) => now_unix_ms.saturating_sub(millis(long)),
+            Self::Before(long) => now_unix_ms.saturating_sub(millis(long)) / 1000 * 1000,
             Self::At(unix_ms) => unix_ms,
         }
     }
@@ -75,6 +75,6 @@ mod tests {
     #[test]
     fn what_lies_before_1970_is_1970() {
         assert_eq!(moment("9999y").unwrap().unix_ms(1000), 0);
-        assert_eq!(Moment::Before(Duration::from_secs(2)).unix_ms(10_000), 8000);
+        assert_eq!(Moment::Before(Duration::from_secs(2)).unix_ms(10_999), 8000);
     }
 }

@@ -191,7 +191,9 @@ mod tests {
         loop {
             let asked = Asked::read(&request).unwrap();
             let mut listing = Listing::new(asked.order, asked.size, asked.after);
-            attempts.iter().for_each(|brief| listing.look(brief));
+            for brief in attempts {
+                listing.look(brief);
+            }
             let chosen = listing.choose();
             let mut page = Page::new(asked.query);
             let whole = fill(&mut page, &chosen);
@@ -264,7 +266,7 @@ mod tests {
         let others = [
             pb::ListAttemptsRequest { filter: filter("hdf5", &[("a", "1"), ("b", "2")]), ..request.clone() },
             pb::ListAttemptsRequest { filter: filter("zlib", &[("a", "12"), ("b", "")]), ..request.clone() },
-            pb::ListAttemptsRequest { order: pb::AttemptOrder::Waste.into(), ..request.clone() },
+            pb::ListAttemptsRequest { order: pb::AttemptOrder::Waste.into(), ..request },
             pb::ListAttemptsRequest::default(),
         ];
         for other in others {

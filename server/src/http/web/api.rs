@@ -1,10 +1,6 @@
 //! What the pages show, as JSON. Each endpoint takes the query of its page.
 
-use axum::{
-    extract::{Path, State},
-    http::Uri,
-    response::Response,
-};
+use axum::{extract::Path, http::Uri, response::Response};
 use plimsoll_proto::{
     limits,
     v1::{GetAttemptRequest, GetStatsRequest, GroupBy, ListAttemptsRequest},
@@ -12,7 +8,7 @@ use plimsoll_proto::{
 use serde_json::json;
 
 use super::{
-    super::Parts, attempts::question, flow, json, package, running::SHOWN, trouble::Trouble, view::Query,
+    asking::Asking, attempts::question, flow, json, package, running::SHOWN, trouble::Trouble, view::Query,
 };
 use crate::domain::Fault;
 
@@ -25,7 +21,7 @@ fn told(answer: Result<Response, Trouble>) -> Response {
 }
 
 /// `GetStats`, by `group_by` and in steps of `step_ms`; without them a total alone.
-pub(super) async fn stats(State(parts): State<Parts>, uri: Uri) -> Response {
+pub(super) async fn stats(Asking(parts): Asking, uri: Uri) -> Response {
     let answer = async {
         let query = Query::of(&uri)?;
         let mut asked = GetStatsRequest { filter: Some(filter(&query, &uri)?), ..GetStatsRequest::default() };
@@ -38,7 +34,7 @@ pub(super) async fn stats(State(parts): State<Parts>, uri: Uri) -> Response {
 }
 
 /// `GetStats` by package.
-pub(super) async fn packages(State(parts): State<Parts>, uri: Uri) -> Response {
+pub(super) async fn packages(Asking(parts): Asking, uri: Uri) -> Response {
     let answer = async {
         let query = Query::of(&uri)?;
         let group_by = GroupBy::Package.into();
@@ -50,7 +46,7 @@ pub(super) async fn packages(State(parts): State<Parts>, uri: Uri) -> Response {
 }
 
 /// `Explain` for the newest build of a package.
-pub(super) async fn package(State(parts): State<Parts>, Path(name): Path<String>, uri: Uri) -> Response {
+pub(super) async fn package(Asking(parts): Asking, Path(name): Path<String>, uri: Uri) -> Response {
     let answer = async {
         let (_query, view) = flow::asked(&uri)?;
         let filter = plimsoll_proto::v1::Filter { package: name.clone(), ..view.filter() };
@@ -63,7 +59,7 @@ pub(super) async fn package(State(parts): State<Parts>, Path(name): Path<String>
 }
 
 /// `ListAttempts`.
-pub(super) async fn attempts(State(parts): State<Parts>, uri: Uri) -> Response {
+pub(super) async fn attempts(Asking(parts): Asking, uri: Uri) -> Response {
     let answer = async {
         let (query, view) = flow::asked(&uri)?;
         let size = match query.number("page_size")? {
@@ -78,7 +74,7 @@ pub(super) async fn attempts(State(parts): State<Parts>, uri: Uri) -> Response {
 }
 
 /// `GetAttempt` with its series.
-pub(super) async fn attempt(State(parts): State<Parts>, Path(id): Path<String>, uri: Uri) -> Response {
+pub(super) async fn attempt(Asking(parts): Asking, Path(id): Path<String>, uri: Uri) -> Response {
     let answer = async {
         let max_samples = match Query::of(&uri)?.number("max_samples")? {
             None => limits::SHOWN_SAMPLES_DEFAULT,
@@ -91,7 +87,7 @@ pub(super) async fn attempt(State(parts): State<Parts>, Path(id): Path<String>, 
 }
 
 /// What runs now.
-pub(super) async fn running(State(parts): State<Parts>) -> Response {
+pub(super) async fn running(Asking(parts): Asking) -> Response {
     let answer = async {
         let (watched, _count) = parts.inside.running(SHOWN).await?;
         Ok(json::answer("WatchResponse", &watched))
@@ -100,7 +96,7 @@ pub(super) async fn running(State(parts): State<Parts>) -> Response {
 }
 
 /// Settings in force.
-pub(super) async fn settings(State(parts): State<Parts>) -> Response {
+pub(super) async fn settings(Asking(parts): Asking) -> Response {
     let row = |row: &crate::config::InForce| json!({ "name": row.name, "value": row.value, "place": row.place, "meaning": row.meaning });
     json::sent(&json!({ "settings": parts.shown.iter().map(row).collect::<Vec<_>>() }))
 }

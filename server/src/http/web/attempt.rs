@@ -2,28 +2,21 @@
 
 mod charts;
 
-use axum::{
-    extract::{Path, State},
-    http::Uri,
-};
+use axum::{extract::Path, http::Uri};
 use maud::{Markup, html};
 use plimsoll_proto::v1::{GetAttemptRequest, GetAttemptResponse, Outcome, Summary, Verdict};
 
 use super::{
-    super::Parts,
+    asking::Asking,
     chart, flow,
-    numbers::{amount, bytes, cores, count, mean_cores, millis, percent, share, some_bytes},
+    numbers::{amount, bytes, cores, count, mean_cores, millis, percent, plural, share, some_bytes},
     page::{Page, card, plain},
     times,
     trouble::Trouble,
     words,
 };
 
-pub(super) async fn show(
-    State(parts): State<Parts>,
-    Path(id): Path<String>,
-    uri: Uri,
-) -> Result<Page, Trouble> {
+pub(super) async fn show(Asking(parts): Asking, Path(id): Path<String>, uri: Uri) -> Result<Page, Trouble> {
     let (_query, view) = flow::asked(&uri)?;
     let asked = GetAttemptRequest {
         attempt: id,
@@ -75,8 +68,9 @@ fn cards(summary: &Summary) -> Markup {
             }))
             @if predicted.memory_limit_bytes > 0 {
                 (card("Predicted before it began", &bytes(predicted.memory_request_bytes), &html! {
-                    "limit " (bytes(predicted.memory_limit_bytes)) ", "
-                    @if summary.need_peak_bytes > predicted.memory_limit_bytes { strong { "too little" } } @else { "enough" }
+                    "limit " (bytes(predicted.memory_limit_bytes))
+                    @if summary.need_peak_bytes > predicted.memory_limit_bytes { ": " strong { "too little" } }
+                    @else if !summary.censored { ": enough" }
                 }))
             }
             (card("With page cache", &bytes(summary.memory_peak_bytes), &html! { "the kernel's high-water mark" }))
@@ -122,9 +116,11 @@ fn ending(summary: &Summary) -> Markup {
                 (some("Ended by signal", exit.signal.map(|signal| signal.to_string())))
                 (some("Killed for memory", summary.oom_kill.map(|kills| match kills {
                     0 => "no process".to_owned(),
-                    kills => format!("{} processes {}", count(kills), words::oom_origin(summary.oom_origin())),
+                    kills => {
+                        format!("{} {}", plural(kills, "process", "processes"), words::oom_origin(summary.oom_origin()))
+                    }
                 })))
-                (some("Whole group killed", above(summary.oom_group_kill).map(|n| format!("{} times", count(n)))))
+                (some("Whole group killed", above(summary.oom_group_kill).map(|n| plural(n, "time", "times"))))
                 (some("Charges that failed", summary.reclaim_failures.map(|n| format!("{} without reclaim first", count(n)))))
                 (some("Starved for", above(summary.starved_ms).map(millis)))
                 (some("Stood still for memory", above(summary.memory_stall_usec).map(|usec| millis(usec / 1000))))
@@ -143,7 +139,7 @@ fn judged(verdict: &Verdict) -> Markup {
         h2 { "Verdict" }
         div.sheet {
             p.verdict { (words::action(verdict.action())) }
-            p { (verdict.reason) }
+            p { (words::sentence(&verdict.reason)) }
             dl.facts {
                 dt { "Cause" } dd { (words::cause(verdict.cause())) ", confidence " (percent(verdict.confidence)) }
                 @if verdict.next.is_some() {

@@ -1,11 +1,11 @@
 //! Finished attempts, page by page, with filters.
 
-use axum::{extract::State, http::Uri};
+use axum::http::Uri;
 use maud::{Markup, html};
 use plimsoll_proto::v1::{AttemptOrder, Cause, Filter, ListAttemptsRequest, Outcome, Summary};
 
 use super::{
-    super::Parts,
+    asking::Asking,
     flow,
     numbers::{amount, bytes, mean_cores, millis, some_bytes},
     page::{Page, empty, page},
@@ -40,7 +40,7 @@ const ORDERS: [(AttemptOrder, &str); 5] = [
     (AttemptOrder::Oldest, "oldest first"),
 ];
 
-pub(super) async fn show(State(parts): State<Parts>, uri: Uri) -> Result<Page, Trouble> {
+pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Page, Trouble> {
     let (query, view) = flow::asked(&uri)?;
     let answer = parts.inside.list_attempts(question(&query, &view, ROWS)?).await?;
     let kept: Vec<(&str, &str)> = kept(&query);
@@ -142,9 +142,10 @@ fn form(query: &Query, view: &View) -> Markup {
             option value=(value) selected[query.get(name) == value] { (text) }
         }
     };
+    let more = FIELDS.iter().skip(1).any(|(name, _)| !query.get(name).is_empty());
     html! {
         form.search role="search" action="/attempts" method="get" data-quick {
-            @for (name, words) in FIELDS.iter().take(1) { (field(name, words, query)) }
+            @for (name, words) in FIELDS.iter().take(1) { (field(name, words, query.get(name))) }
             label { "Outcome" select name="outcome" {
                 (choice("outcome", "", "all"))
                 @for one in OUTCOMES { (choice("outcome", outcome_value(one), words::outcome(one))) }
@@ -154,17 +155,22 @@ fn form(query: &Query, view: &View) -> Markup {
                 @for (value, one) in words::causes() { (choice("cause", value, words::cause(one))) }
             } }
             label { "Order" select name="order" { @for (order, text) in ORDERS { (choice("order", order_value(order), text)) } } }
-            label { "Project" input name="project" value=(view.project) maxlength="256"; }
-            label { "Stack" input name="stack" value=(view.stack) maxlength="256"; }
-            @for (name, words) in FIELDS.iter().skip(1) { (field(name, words, query)) }
+            details open[more] {
+                summary { "More filters" }
+                div {
+                    (field("project", "Project", &view.project))
+                    (field("stack", "Stack", &view.stack))
+                    @for (name, words) in FIELDS.iter().skip(1) { (field(name, words, query.get(name))) }
+                }
+            }
             @if view.range != super::view::Range::default() { input type="hidden" name="range" value=(view.range.as_str()); }
             button { "Show" }
         }
     }
 }
 
-fn field(name: &str, words: &str, query: &Query) -> Markup {
-    html! { label { (words) input name=(name) value=(query.get(name)) maxlength="256"; } }
+fn field(name: &str, words: &str, value: &str) -> Markup {
+    html! { label { (words) input name=(name) value=(value) maxlength="256"; } }
 }
 
 /// Attempts as rows.

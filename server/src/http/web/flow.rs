@@ -16,6 +16,9 @@ use crate::{clock::Clock, domain::Fault, grpc::Refused};
 /// Failures that are drawn by cause; the rarer ones are drawn together.
 const CAUSES: usize = 5;
 
+/// The unit of what is counted.
+const ATTEMPTS: &str = "attempts";
+
 /// What an address asks for.
 ///
 /// # Errors
@@ -134,7 +137,7 @@ impl Flow<'_> {
             0 => "Nothing failed.".to_owned(),
             all => format!("{} failures: {}.", numbers::count(all), most.join(", ")),
         };
-        self.stacked("failures", "Failures by cause", "attempts", description, &series)
+        self.stacked("failures", "Failures by cause", ATTEMPTS, description, &series)
     }
 
     fn totals(&self) -> impl Iterator<Item = &pb::StatsTotals> {
@@ -188,7 +191,7 @@ impl Flow<'_> {
             title: title.to_owned(),
             description,
             x: self.axis(),
-            y: Axis::from_zero(highest, unit),
+            y: if unit == ATTEMPTS { Axis::counts(highest, unit) } else { Axis::from_zero(highest, unit) },
             layers,
             legend: series.iter().map(|one| (one.tone, one.name.clone())).collect(),
             table,

@@ -15,6 +15,7 @@
 //! Every page is bounded work: one answer of statistics, or one page of attempts.
 
 mod api;
+mod asking;
 mod assets;
 mod attempt;
 mod attempts;
@@ -29,8 +30,6 @@ mod page;
 mod running;
 mod settings;
 mod table;
-#[cfg(test)]
-mod tests;
 mod times;
 mod trouble;
 mod view;
@@ -45,16 +44,18 @@ use axum::{
     routing::get,
 };
 
-use super::Parts;
+use super::{INDEX, Parts};
+use asking::Asking;
 use trouble::Trouble;
 
 /// What a page may load and do: its own style, script and data, nothing else; and nobody may put it into a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// All pages but the first, which shares its path with the list of endpoints.
+/// All pages and their JSON.
 pub(super) fn routes() -> Router<Parts> {
     Router::new()
+        .route("/", get(front))
         .route("/packages", get(packages::show))
         .route("/packages/{*name}", get(package::show))
         .route("/attempts", get(attempts::show))
@@ -72,9 +73,13 @@ pub(super) fn routes() -> Router<Parts> {
         .layer(middleware::from_fn(guarded))
 }
 
-/// The first page.
-pub(super) async fn front(parts: &Parts, uri: &Uri) -> Response {
-    protected(overview::show(parts, uri).await.into_response())
+/// The first page for a browser, the list of endpoints for everybody else.
+async fn front(Asking(parts): Asking, headers: HeaderMap, uri: Uri) -> Response {
+    if is_browser(&headers) {
+        overview::show(&parts, &uri).await.into_response()
+    } else {
+        INDEX.into_response()
+    }
 }
 
 /// The answer to a browser that asks for what is not here.
@@ -89,8 +94,7 @@ pub(super) fn is_browser(headers: &HeaderMap) -> bool {
     accepted.is_some_and(|accepted| accepted.contains("text/html"))
 }
 
-/// Around every page and its JSON: the one place that decides who sees them. For now whoever reaches the listener does, as with
-/// `/metrics`.
+/// Around every page and its JSON. Who may see them is decided before, for the whole listener; what of them, by [`Asking`].
 async fn guarded(request: Request, next: Next) -> Response {
     protected(next.run(request).await)
 }

@@ -28,6 +28,16 @@ pub(super) fn cores(cores: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// `12 core·h`, or a dash where no CPU was measured.
+pub(super) fn core_hours(hours: f64) -> String {
+    if hours > 0.0 { format!("{} core·h", amount(hours)) } else { "–".to_owned() }
+}
+
+/// `1 process`, `2 processes`.
+pub(super) fn plural(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
 /// `12,345`.
 pub(super) fn count(count: u64) -> String {
     let digits = count.to_string();
@@ -50,7 +60,7 @@ pub(super) fn amount(value: f64) -> String {
         let sign = if value < 0.0 { "-" } else { "" };
         format!("{sign}{}", count(Bytes::from_f64(size).0))
     } else if size >= 10.0 {
-        format!("{value:.1}")
+        trimmed(&format!("{value:.1}"))
     } else if size >= 0.1 || size == 0.0 {
         trimmed(&format!("{value:.2}"))
     } else {
@@ -94,6 +104,11 @@ mod tests {
         let said = [0.0, 0.0123, 0.5, 1.2345, 12.34, 1234.5, -1234.0, f64::NAN].map(amount);
         assert_eq!(said, ["0", "0.012", "0.5", "1.23", "12.3", "1,235", "-1,234", "–"]);
         assert_eq!([share(1.0, 4.0), share(1.0, 0.0), percent(0.004)], ["25 %", "–", "0.4 %"]);
+        assert_eq!(
+            [plural(1, "build", "builds"), plural(2000, "build", "builds")],
+            ["1 build", "2,000 builds"]
+        );
+        assert_eq!([amount(10.0), amount(12.34)], ["10", "12.3"]);
         assert_eq!([cores(2.0), cores(0.25)], ["2", "0.25"]);
     }
 }

@@ -7,7 +7,7 @@ use plimsoll_proto::v1::{self as pb, GroupBy, StatsTotals};
 use super::{
     super::Parts,
     flow::{self, Flow},
-    numbers::{amount, bytes, count, percent, share, share_of},
+    numbers::{amount, bytes, core_hours, count, percent, share, share_of},
     page::{Page, card, empty, page},
     times,
     trouble::Trouble,
@@ -24,6 +24,7 @@ pub(super) async fn show(parts: &Parts, uri: &Uri) -> Result<Page, Trouble> {
     let (_running, running) = parts.inside.running(0).await?;
     let totals = stats.totals.clone().unwrap_or_default();
     let flow = Flow { view: &view, steps: &stats.steps, step_ms };
+    let parts_of = [by(parts, &view, GroupBy::Project).await?, by(parts, &view, GroupBy::Stack).await?];
     let body = html! {
         h1 { "Overview" }
         p.lead { "What builds asked for, what they needed, why they failed, and what that cost." }
@@ -34,10 +35,11 @@ pub(super) async fn show(parts: &Parts, uri: &Uri) -> Result<Page, Trouble> {
             (cards(&totals, &stats.currency, running, &view))
             (saved(&totals, &stats.currency))
             div.two {
-                (flow.memory().figure())
-                (flow.failures().figure())
+                (flow.memory().half())
+                (flow.failures().half())
             }
             (worst(&stats, &view))
+            div.two { @for part in &parts_of { div { (part) } } }
             (moved(&stats.regressions, &view))
             div.two {
                 div { (variable(&stats.variable, &view)) }
@@ -53,13 +55,13 @@ fn cards(totals: &StatsTotals, currency: &str, running: usize, view: &View) -> M
     let money = |money: f64| html! { @if !currency.is_empty() { ", " (amount(money)) " " (currency) } };
     let memory = totals.oom + totals.starved;
     html! {
-        dl.cards {
+        dl.cards.eight {
             (card("Attempts ended", &count(totals.attempts), &html! {
                 (share_of(totals.succeeded, totals.attempts)) " succeeded, " (count(totals.lost)) " lost"
             }))
             (card("Failed", &count(totals.failed), &html! {
                 (share_of(totals.failed, totals.attempts)) " of all; "
-                a href=(view.link("/attempts", &[("outcome", "FAILED")])) { (count(memory)) " for memory" }
+                a href=(view.link("/attempts", &[("cause", "OOM")])) { (count(memory)) " for memory" }
             }))
             (card("Memory wasted", &format!("{} GiB·h", amount(totals.memory_wasted_gib_hours)), &html! {
                 @if totals.memory_asked_gib_hours > 0.0 {
@@ -71,7 +73,7 @@ fn cards(totals: &StatsTotals, currency: &str, running: usize, view: &View) -> M
                 "of " (amount(totals.memory_asked_gib_hours)) " GiB·h asked; "
                 (amount(totals.memory_used_gib_hours)) " GiB·h used in all"
             }))
-            (card("CPU used", &format!("{} core·h", amount(totals.cpu_core_hours)), &html! {
+            (card("CPU used", &core_hours(totals.cpu_core_hours), &html! {
                 @if totals.cpu_asked_core_hours > 0.0 {
                     (share(totals.cpu_used_of_asked_core_hours, totals.cpu_asked_core_hours)) " of what was asked for"
                 } @else { "over " (amount(totals.wall_hours)) " h of builds" }
@@ -134,27 +136,40 @@ fn saved(totals: &StatsTotals, currency: &str) -> Markup {
 }
 
 fn worst(stats: &pb::GetStatsResponse, view: &View) -> Markup {
-    let totals = stats.totals.as_ref().map_or(0.0, |totals| totals.memory_wasted_gib_hours);
+    let all = stats.totals.clone().unwrap_or_default();
+    let mut groups: Vec<(&str, &StatsTotals)> =
+        stats.groups.iter().filter_map(|group| Some((&*group.name, group.totals.as_ref()?))).collect();
+    // where nobody said what was asked for, nothing is wasted and the use is worth a look
+    let wasted = all.memory_wasted_gib_hours > 0.0;
+    let (title, head) = if wasted {
+        ("Packages that waste most", "Wasted GiB·h")
+    } else {
+        ("Packages that use most", "Used GiB·h")
+    };
+    let of = |totals: &StatsTotals| {
+        if wasted { totals.memory_wasted_gib_hours } else { totals.memory_used_gib_hours }
+    };
+    groups.sort_by(|a, b| of(b.1).total_cmp(&of(a.1)));
     html! {
-        h2 { "Packages that waste most" }
-        div.scroll tabindex="0" role="region" aria-label="Packages that waste most" {
+        h2 { (title) }
+        div.scroll tabindex="0" role="region" aria-label=(title) {
             table {
                 thead { tr {
-                    th scope="col" { "Package" } th.n scope="col" { "Wasted GiB·h" } th.n scope="col" { "Share of all waste" }
+                    th scope="col" { "Package" } th.n scope="col" { (head) } th.n scope="col" { "Share of all" }
                     th.n scope="col" { "Attempts" } th.n scope="col" { "Failed" } th.n scope="col" { "Highest need" }
                 } }
                 tbody {
-                    @for (name, totals_of) in stats.groups.iter().take(WORST).filter_map(|group| Some((&group.name, group.totals.as_ref()?))) {
+                    @for (name, totals) in groups.into_iter().take(WORST) {
                         tr {
                             th scope="row" { a href=(view.package(name)) { (name) } }
-                            td.n { (amount(totals_of.memory_wasted_gib_hours)) }
+                            td.n { (amount(of(totals))) }
                             td.n {
-                                (share(totals_of.memory_wasted_gib_hours, totals)) " "
-                                meter min="0" max=(totals.max(f64::MIN_POSITIVE)) value=(totals_of.memory_wasted_gib_hours) aria-hidden="true" {}
+                                (share(of(totals), of(&all))) " "
+                                meter min="0" max=(of(&all).max(f64::MIN_POSITIVE)) value=(of(totals)) aria-hidden="true" {}
                             }
-                            td.n { (count(totals_of.attempts)) }
-                            td.n { (count(totals_of.failed)) }
-                            td.n { (bytes(totals_of.need_peak_max_bytes)) }
+                            td.n { (count(totals.attempts)) }
+                            td.n { (count(totals.failed)) }
+                            td.n { (bytes(totals.need_peak_max_bytes)) }
                         }
                     }
                 }
@@ -162,6 +177,43 @@ fn worst(stats: &pb::GetStatsResponse, view: &View) -> Markup {
         }
         p { a href=(view.link("/packages", &[])) { "All packages" } }
     }
+}
+
+/// The projects or the stacks among which a reader may choose; nothing where one is chosen, or where there is only one.
+async fn by(parts: &Parts, view: &View, group_by: GroupBy) -> Result<Markup, Trouble> {
+    let is_stack = group_by == GroupBy::Stack;
+    if !(if is_stack { &view.stack } else { &view.project }).is_empty() {
+        return Ok(Markup::default());
+    }
+    let asked = pb::GetStatsRequest {
+        filter: Some(view.filter()),
+        group_by: group_by.into(),
+        ..pb::GetStatsRequest::default()
+    };
+    let groups = parts.inside.get_stats(asked).await?.groups;
+    let link = |name: &str| view.link("/", &[(if is_stack { "stack" } else { "project" }, name)]);
+    let (title, head) = if is_stack { ("Stacks", "Stack") } else { ("Projects", "Project") };
+    Ok(html! {
+        @if groups.len() > 1 {
+            h2 { (title) }
+            div.scroll tabindex="0" role="region" aria-label=(title) {
+                table {
+                    thead { tr { th scope="col" { (head) } th.n scope="col" { "Attempts" } th.n scope="col" { "Failed" } th.n scope="col" { "Wasted GiB·h" } } }
+                    tbody {
+                        @for group in groups.iter().take(WORST) {
+                            @let totals = group.totals.clone().unwrap_or_default();
+                            tr {
+                                th scope="row" { @if group.name.is_empty() { span.quiet { "not known" } } @else { a href=(link(&group.name)) { (group.name) } } }
+                                td.n { (count(totals.attempts)) }
+                                td.n { (share_of(totals.failed, totals.attempts)) }
+                                td.n { (amount(totals.memory_wasted_gib_hours)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    })
 }
 
 /// Builds whose need has moved.

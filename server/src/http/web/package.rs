@@ -2,10 +2,7 @@
 
 mod charts;
 
-use axum::{
-    extract::{Path, State},
-    http::Uri,
-};
+use axum::{extract::Path, http::Uri};
 use maud::{Markup, html};
 use plimsoll_proto::v1::{
     self as pb, ExplainResponse, Filter, GetStatsResponse, GroupBy, ListAttemptsRequest, PredictRequest,
@@ -14,9 +11,10 @@ use plimsoll_proto::v1::{
 
 use super::{
     super::Parts,
+    asking::Asking,
     attempts,
     flow::{self, Flow},
-    numbers::{amount, bytes, cores, count, millis, percent, share, share_of},
+    numbers::{amount, bytes, core_hours, cores, count, millis, percent, share, share_of},
     overview,
     page::{Page, card, empty, page},
     trouble::Trouble,
@@ -34,11 +32,7 @@ const LISTED: usize = 10;
 /// Attempts behind a prediction that are listed.
 const USED: usize = 12;
 
-pub(super) async fn show(
-    State(parts): State<Parts>,
-    Path(name): Path<String>,
-    uri: Uri,
-) -> Result<Page, Trouble> {
+pub(super) async fn show(Asking(parts): Asking, Path(name): Path<String>, uri: Uri) -> Result<Page, Trouble> {
     let (_query, view) = flow::asked(&uri)?;
     let filter = Filter { package: name.clone(), ..view.filter() };
     let (stats, step_ms) = flow::stats(&parts, &view, filter.clone(), GroupBy::Unspecified).await?;
@@ -57,7 +51,7 @@ pub(super) async fn show(
         } @else {
             (cards(&totals))
             (charts::need(&newest, &view).figure())
-            @if stats.steps.len() > 1 { div.two { (flow.memory().figure()) (flow.failures().figure()) } }
+            @if stats.steps.len() > 1 { div.two { (flow.memory().half()) (flow.failures().half()) } }
         }
         (next(&explained, newest.first()))
         (jobs(&explained))
@@ -104,7 +98,7 @@ fn cards(totals: &StatsTotals) -> Markup {
                 @if totals.need_over_ask_max > 0.0 { (percent(totals.need_over_ask_max)) " of what was asked for, at most" }
                 @else { "of one attempt" }
             }))
-            (card("CPU used", &format!("{} core·h", amount(totals.cpu_core_hours)), &html! {
+            (card("CPU used", &core_hours(totals.cpu_core_hours), &html! {
                 "over " (amount(totals.wall_hours)) " h of builds"
             }))
         }
@@ -131,7 +125,7 @@ fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
     html! {
         h2 { "What the next attempt is told" }
         p.why {
-            (prediction.reason) " Confidence " (percent(prediction.confidence)) "."
+            (words::sentence(&prediction.reason)) " Confidence " (percent(prediction.confidence)) "."
             @if !of.is_empty() { " Asked for the newest build: " (of.join(", ")) "." }
         }
         div.scroll tabindex="0" role="region" aria-label="What the next attempt is told" {
@@ -175,8 +169,7 @@ fn jobs(explained: &ExplainResponse) -> Markup {
     let Some(curve) = &explained.jobs else { return Markup::default() };
     html! {
         h2 { "At other numbers of build jobs" }
-        p.why { (curve.reason) }
-        @if curve.points.len() > 1 { (charts::jobs(curve).figure()) }
+        @if curve.points.len() > 1 { (charts::jobs(curve).figure()) } @else { p.why { (words::sentence(&curve.reason)) } }
     }
 }
 

@@ -1,11 +1,12 @@
 //! All packages: to sort, to search, page by page.
 
-use axum::{extract::State, http::Uri};
+use axum::http::Uri;
 use maud::{Markup, html};
 use plimsoll_proto::v1::{self as pb, Group, GroupBy, StatsTotals};
 
 use super::{
     super::Parts,
+    asking::Asking,
     flow,
     numbers::{amount, bytes, count, percent, share, share_of},
     page::{Page, empty, page},
@@ -38,7 +39,7 @@ const COLUMNS: [Column; 7] = [
     }),
 ];
 
-pub(super) async fn show(State(parts): State<Parts>, uri: Uri) -> Result<Page, Trouble> {
+pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Page, Trouble> {
     let (query, view) = flow::asked(&uri)?;
     let number = query.number("page")?.unwrap_or(1);
     let mut groups = groups(&parts, &view, query.get("q")).await?;
@@ -142,7 +143,7 @@ fn row(group: &Group, view: &View) -> Markup {
             td.n { (amount(totals.memory_asked_gib_hours)) }
             td.n { @if used.is_finite() { (percent(used)) } @else { "–" } }
             td.n { (bytes(totals.need_peak_max_bytes)) }
-            td.n { (amount(totals.cpu_core_hours)) }
+            td.n { @if totals.cpu_core_hours > 0.0 { (amount(totals.cpu_core_hours)) } @else { "–" } }
             td.n { (count(totals.attempts)) }
             td.n {
                 @if totals.failed == 0 { "0" } @else { (count(totals.failed)) " (" (share_of(totals.failed, totals.attempts)) ")" }

@@ -40,6 +40,12 @@ pub(super) fn page(title: &str, path: &str, view: &View, kept: &[(&str, &str)], 
     shell(title, path, view, &choice, body)
 }
 
+/// A page about now. Without scripts it is loaded anew after some seconds.
+pub(super) fn live(title: &str, path: &str, view: &View, seconds: u32, body: &Markup) -> Page {
+    let again = html! { noscript { meta http-equiv="refresh" content=(seconds); } };
+    framed(title, path, view, (&again, &Markup::default()), body)
+}
+
 /// A page that no choice of time belongs to.
 pub(super) fn bare(title: &str, view: &View, body: &Markup) -> Page {
     shell(title, "", view, &Markup::default(), body)
@@ -51,6 +57,11 @@ pub(super) fn plain(title: &str, path: &str, view: &View, body: &Markup) -> Page
 }
 
 fn shell(title: &str, path: &str, view: &View, choice: &Markup, body: &Markup) -> Page {
+    framed(title, path, view, (&Markup::default(), choice), body)
+}
+
+/// `around` is what stands in the head beside what every page has there, and what stands beside the navigation.
+fn framed(title: &str, path: &str, view: &View, around: (&Markup, &Markup), body: &Markup) -> Page {
     let current = |to: &str| to == path || (to != "/" && path.starts_with(&format!("{to}/")));
     Page(html! {
         (DOCTYPE)
@@ -62,6 +73,7 @@ fn shell(title: &str, path: &str, view: &View, choice: &Markup, body: &Markup) -
                 title { (title) " · Plimsoll" }
                 link rel="icon" type="image/svg+xml" href=(assets::path("icon.svg"));
                 link rel="stylesheet" href=(assets::path("style.css"));
+                (around.0)
                 script src=(assets::path("page.js")) defer {}
             }
             body {
@@ -73,7 +85,7 @@ fn shell(title: &str, path: &str, view: &View, choice: &Markup, body: &Markup) -
                             a href=(view.link(to, &[])) aria-current=[current(to).then_some("page")] { (name) }
                         }
                     }
-                    (choice)
+                    (around.1)
                 }
                 main #main tabindex="-1" {
                     (chosen(path, view))

@@ -1,14 +1,14 @@
 //! What runs now.
 
-use axum::{extract::State, http::Uri};
+use axum::http::Uri;
 use maud::{Markup, html};
 use plimsoll_proto::v1 as pb;
 
 use super::{
-    super::Parts,
+    asking::Asking,
     flow,
     numbers::{amount, bytes, count, mean_cores, millis, some_bytes},
-    page::{Page, plain},
+    page::{Page, live},
     trouble::Trouble,
     view::View,
     words,
@@ -23,11 +23,10 @@ const AGAIN: u32 = 3;
 /// The same without scripts, where the whole page is loaded anew.
 const AGAIN_WHOLE: u32 = 15;
 
-pub(super) async fn show(State(parts): State<Parts>, uri: Uri) -> Result<Page, Trouble> {
+pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Page, Trouble> {
     let (_query, view) = flow::asked(&uri)?;
     let (watched, running) = parts.inside.running(SHOWN).await?;
     let body = html! {
-        noscript { meta http-equiv="refresh" content=(AGAIN_WHOLE); }
         h1 { "Running" }
         p { button type="button" data-pause aria-pressed="false" hidden { "Pause" } }
         div data-live=(AGAIN) {
@@ -45,7 +44,7 @@ pub(super) async fn show(State(parts): State<Parts>, uri: Uri) -> Result<Page, T
             }
         }
     };
-    Ok(plain("Running", "/running", &view, &body))
+    Ok(live("Running", "/running", &view, AGAIN_WHOLE, &body))
 }
 
 fn table(running: &[pb::Running], view: &View) -> Markup {

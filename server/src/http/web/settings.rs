@@ -1,17 +1,17 @@
 //! The settings in force. Secrets are in files of their own, which are named and never shown.
 
-use axum::{extract::State, http::Uri};
+use axum::http::Uri;
 use maud::html;
 
 use super::{
-    super::Parts,
+    asking::Asking,
     flow,
     page::{Page, plain},
     trouble::Trouble,
 };
 use crate::config::InForce;
 
-pub(super) async fn show(State(parts): State<Parts>, uri: Uri) -> Result<Page, Trouble> {
+pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Page, Trouble> {
     let (query, view) = flow::asked(&uri)?;
     let sought = query.get("q").to_lowercase();
     let text = |row: &InForce| [row.name, &row.value, &row.place, &row.meaning].join(" ").to_lowercase();

@@ -15,7 +15,7 @@ pub(super) fn cause(cause: Cause) -> &'static str {
         Cause::Preempted => "preempted",
         Cause::DiskFull => "disk full",
         Cause::Canceled => "canceled",
-        Cause::Unknown => "unknown",
+        Cause::Unknown => "unknown cause",
         Cause::ToolOom => "tool's own memory limit",
         Cause::EphemeralStorage => "pod's storage full",
         Cause::NodeLost => "node lost",
@@ -29,6 +29,14 @@ pub(super) fn cause(cause: Cause) -> &'static str {
 /// All causes that a failure can have, with the value that a form sends.
 pub(super) fn causes() -> impl Iterator<Item = (&'static str, Cause)> {
     (1..=16).filter_map(|n| Cause::try_from(n).ok()).map(|one| (value(one.as_str_name(), "CAUSE_"), one))
+}
+
+/// A reason as a sentence: a capital letter first, a full stop last.
+pub(super) fn sentence(reason: &str) -> String {
+    let mut letters = reason.trim().chars();
+    let Some(first) = letters.next() else { return String::new() };
+    let stop = if reason.trim_end().ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{}{}{stop}", first.to_uppercase(), letters.as_str())
 }
 
 /// The name of an enumeration's value without the enumeration's name, as it stands in an address: `OOM`.
@@ -113,6 +121,11 @@ pub(super) fn oom_origin(origin: OomOrigin) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_becomes_a_sentence() {
+        assert_eq!(["memory fits", "It does. ", ""].map(sentence), ["Memory fits.", "It does.", ""]);
+    }
 
     #[test]
     fn every_cause_can_be_chosen_and_has_words() {

@@ -7,7 +7,7 @@ use crate::{
     domain::Millis,
     placement::{
         Placement,
-        copr::Copr,
+        copr::{Copr, Entry},
         pattern::Pattern,
         rule::{Field, Over, Rule, Wanted, WhenBusy},
     },
@@ -86,21 +86,20 @@ impl Reading<'_> {
             .get(text.span())
             .is_some_and(|text| text.starts_with("'''\n") || text.starts_with("\"\"\"\n"));
         let first = self.line(text) - 1 + usize::from(below);
-        match Copr::parse(text.get_ref()) {
-            Ok(copr) => {
-                self.patterns += copr.entries.len();
-                for entry in &copr.entries {
-                    if let Some(tag) = unknown_tag(&entry.tags, placement) {
-                        self.wrong(first + entry.line, format!("{at}: copr: no pool has the tag {tag:?}"));
-                    }
-                }
-                Some(copr)
-            }
+        let copr = match Copr::parse(text.get_ref()) {
+            Ok(copr) => copr,
             Err(wrong) => {
                 self.wrong(first + wrong.line, format!("{at}: copr: {}", wrong.text));
-                None
+                return None;
             }
+        };
+        self.count_patterns(first + 1, copr.entries.len());
+        let unknown =
+            |entry: &Entry| Some((first + entry.line, unknown_tag(&entry.tags, placement)?.clone()));
+        for (line, tag) in copr.entries.iter().filter_map(unknown) {
+            self.wrong(line, format!("{at}: copr: no pool has the tag {tag:?}"));
         }
+        Some(copr)
     }
 
     fn wanted(&mut self, line: usize, at: &str, table: &RuleTable, placement: &Placement) -> Option<Wanted> {

@@ -95,6 +95,12 @@ impl Axis {
         Self { from: 0.0, to: (highest / step).ceil() * step, kind: Kind::Number, unit }
     }
 
+    /// As [`Self::from_zero`] for what comes in whole pieces.
+    pub(in super::super) fn counts(highest: f64, unit: &'static str) -> Self {
+        let axis = Self::from_zero(highest, unit);
+        Self { to: axis.to.ceil().max(1.0), kind: Kind::Whole, ..axis }
+    }
+
     /// The unit of its numbers.
     pub(in super::super) fn unit(&self) -> &'static str {
         self.unit
@@ -172,7 +178,8 @@ mod tests {
     #[test]
     fn marks_stand_at_round_places() {
         assert_eq!(labels(&Axis::from_zero(7.3, "GiB"), 5), ["0", "2", "4", "6", "8"]);
-        assert_eq!(labels(&Axis::from_zero(0.0, "GiB"), 5)[1], "0.5");
+        assert_eq!(labels(&Axis::from_zero(0.0, "GiB"), 5)[1], "0.2");
+        assert_eq!(labels(&Axis::counts(2.0, "attempts"), 5), ["0", "1", "2", "3"]);
         assert_eq!(labels(&Axis::elapsed(95_000.0), 4), ["0 s", "30 s", "1 min", "1:30 min"]);
         assert_eq!(labels(&Axis::elapsed(3.0 * HOUR), 4), ["0 s", "1 h", "2 h", "3 h"]);
         assert_eq!(labels(&Axis::whole(1, 4), 8), ["1", "2", "3", "4"]);

@@ -125,6 +125,12 @@ fn add(plane: &mut Plane<'_, '_>, layer: &Layer, chart: &Chart, size: Size) -> R
         Layer::Line { tone, points } => {
             plane.draw_series(LineSeries::new(seen(points), tone.color().stroke_width(2))).map(|_| ())
         }
+        Layer::Ticks { tone, points } => {
+            let tick = |at| {
+                EmptyElement::at(at) + PathElement::new(vec![(-5, 0), (5, 0)], tone.color().stroke_width(2))
+            };
+            plane.draw_series(seen(points).map(tick)).map(|_| ())
+        }
         Layer::Dots { tone, points } => {
             let dot = |at| Circle::new(at, 3, tone.color().mix(0.8).filled());
             plane.draw_series(seen(points).map(dot)).map(|_| ())
@@ -186,7 +192,8 @@ fn moment(plane: &mut Plane<'_, '_>, at: f64, tone: Tone, name: &str, chart: &Ch
     let side = if late { HPos::Right } else { HPos::Left };
     let color = tone.color();
     let style = ("sans-serif", TEXT, &color).into_text_style(plane.plotting_area());
-    let words = if late { format!("{name}  ") } else { format!("  {name}") };
-    let words = Text::new(words, (at, top * 0.04), style.pos(Pos::new(side, VPos::Bottom)));
+    let aside = if late { (-6, 0) } else { (6, 0) };
+    let words = Text::new(name.to_owned(), aside, style.pos(Pos::new(side, VPos::Bottom)));
+    let words = EmptyElement::at((at, top * 0.04)) + words;
     plane.draw_series([words]).map(|_| ())
 }

@@ -16,7 +16,8 @@ pub(super) use tone::Tone;
 /// Points of one line at most; more would not be seen.
 pub(super) const POINTS: usize = 600;
 
-const WIDE: Size = Size { width: 960, height: 300 };
+const WIDE: Size = Size { width: 1160, height: 320 };
+const HALF: Size = Size { width: 580, height: 260 };
 const NARROW: Size = Size { width: 380, height: 260 };
 
 /// What is drawn, from the back to the front.
@@ -35,6 +36,11 @@ pub(super) enum Layer {
         points: Vec<(f64, f64)>,
     },
     Line {
+        tone: Tone,
+        points: Vec<(f64, f64)>,
+    },
+    /// Short level lines, one at each point.
+    Ticks {
         tone: Tone,
         points: Vec<(f64, f64)>,
     },
@@ -82,10 +88,19 @@ pub(super) struct Chart {
 }
 
 impl Chart {
-    /// The picture with its words.
+    /// The picture with its words, over the whole width of a page.
     pub(super) fn figure(&self) -> Markup {
+        self.sized(WIDE, "chart")
+    }
+
+    /// The same beside another one.
+    pub(super) fn half(&self) -> Markup {
+        self.sized(HALF, "chart half")
+    }
+
+    fn sized(&self, wide: Size, class: &str) -> Markup {
         html! {
-            figure.chart {
+            figure class=(class) {
                 figcaption {
                     span.title { (self.title) }
                     span.unit { (self.y.unit()) }
@@ -97,7 +112,8 @@ impl Chart {
                         }
                     }
                 }
-                div.wide { (self.svg(WIDE, "w")) }
+                p.note aria-hidden="true" { (self.description) }
+                div.wide { (self.svg(wide, "w")) }
                 div.narrow { (self.svg(NARROW, "n")) }
                 details { summary { "Show the numbers" } div.scroll tabindex="0" role="region" aria-label={ "Numbers: " (self.title) } { (self.table) } }
             }
@@ -158,6 +174,7 @@ mod tests {
         assert!(!text.contains("<script"), "{text}");
         assert_eq!(text.matches("<svg").count(), 2, "one for each width");
         assert!(text.contains("<title id=\"memory-tw\">") && text.contains("<desc id=\"memory-dn\">rises"));
+        assert_ne!(text, chart("x").half().into_string());
         assert!(text.contains("Show the numbers") && !text.contains("style="), "{text}");
     }
 

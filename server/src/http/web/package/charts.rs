@@ -1,6 +1,6 @@
 //! Need against ask over time, and need at other numbers of build jobs.
 
-use maud::html;
+use maud::{Markup, html};
 use plimsoll_proto::v1::{JobsCurve, Outcome, Summary};
 
 use super::super::{
@@ -17,11 +17,6 @@ const GIB: f64 = 1024.0 * MIB;
 /// The need of each attempt, and what it asked for.
 pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
     let ended = |summary: &Summary| float(summary.started_unix_ms.saturating_add(summary.wall_ms));
-    let asked = |summary: &Summary| {
-        let resources = summary.resources.unwrap_or_default();
-        resources.memory_request_bytes.or(resources.memory_limit_bytes)
-    };
-    let predicted = |summary: &Summary| summary.predicted.map(|predicted| predicted.memory_limit_bytes);
     let oldest_first = || newest.iter().rev();
     let highest = oldest_first()
         .flat_map(|summary| [Some(summary.need_peak_bytes), asked(summary), predicted(summary)])
@@ -51,7 +46,7 @@ pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
         layers.push(match tone {
             Tone::Need => Layer::Dots { tone, points },
             Tone::Oom => Layer::Crosses { tone, points },
-            _ => Layer::Line { tone, points },
+            _ => Layer::Ticks { tone, points },
         });
     }
     let first = oldest_first().map(ended).fold(f64::INFINITY, f64::min);
@@ -70,20 +65,33 @@ pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
         y: Axis::from_zero(highest / scale, unit),
         layers,
         legend,
-        table: html! {
-            table {
-                thead { tr { th scope="col" { "Ended" } th scope="col" { "Outcome" } th.n scope="col" { "Need" } th.n scope="col" { "Asked for" } th.n scope="col" { "Predicted limit" } } }
-                tbody { @for one in newest {
-                    tr {
-                        th scope="row" { (times::time(one.started_unix_ms.saturating_add(one.wall_ms))) }
-                        td { (words::outcome(one.outcome())) }
-                        td.n { (bytes(one.need_peak_bytes)) }
-                        td.n { (some_bytes(asked(one))) }
-                        td.n { (some_bytes(predicted(one))) }
-                    }
-                } }
-            }
-        },
+        table: attempts_table(newest),
+    }
+}
+
+fn asked(summary: &Summary) -> Option<u64> {
+    let resources = summary.resources.unwrap_or_default();
+    resources.memory_request_bytes.or(resources.memory_limit_bytes)
+}
+
+fn predicted(summary: &Summary) -> Option<u64> {
+    summary.predicted.map(|predicted| predicted.memory_limit_bytes)
+}
+
+fn attempts_table(newest: &[Summary]) -> Markup {
+    html! {
+        table {
+            thead { tr { th scope="col" { "Ended" } th scope="col" { "Outcome" } th.n scope="col" { "Need" } th.n scope="col" { "Asked for" } th.n scope="col" { "Predicted limit" } } }
+            tbody { @for one in newest {
+                tr {
+                    th scope="row" { (times::time(one.started_unix_ms.saturating_add(one.wall_ms))) }
+                    td { (words::outcome(one.outcome())) }
+                    td.n { (bytes(one.need_peak_bytes)) }
+                    td.n { (some_bytes(asked(one))) }
+                    td.n { (some_bytes(predicted(one))) }
+                }
+            } }
+        }
     }
 }
 
@@ -120,26 +128,30 @@ pub(super) fn jobs(curve: &JobsCurve) -> Chart {
     Chart {
         id: "jobs",
         title: "Need by build jobs (-j)".to_owned(),
-        description: curve.reason.clone(),
+        description: words::sentence(&curve.reason),
         x: Axis::whole(first, last),
         y: Axis::from_zero(top / scale, unit),
         layers,
         legend,
-        table: html! {
-            table {
-                thead { tr { th.n scope="col" { "-j" } th.n scope="col" { "Attempts" } th.n scope="col" { "Stopped for memory" } th.n scope="col" { "Half need" } th.n scope="col" { "95 % need" } th.n scope="col" { "Half take" } } }
-                tbody { @for point in &curve.points {
-                    tr {
-                        th.n scope="row" { (point.jobs) }
-                        td.n { (count(point.attempts.into())) }
-                        td.n { (count(point.stopped.into())) }
-                        td.n { (bytes(point.need_p50_bytes)) }
-                        td.n { (bytes(point.need_p95_bytes)) }
-                        td.n { @if point.wall_p50_ms > 0 { (millis(point.wall_p50_ms)) } @else { "–" } }
-                    }
-                } }
-            }
-        },
+        table: jobs_table(curve),
+    }
+}
+
+fn jobs_table(curve: &JobsCurve) -> Markup {
+    html! {
+        table {
+            thead { tr { th.n scope="col" { "-j" } th.n scope="col" { "Attempts" } th.n scope="col" { "Stopped for memory" } th.n scope="col" { "Half need" } th.n scope="col" { "95 % need" } th.n scope="col" { "Half take" } } }
+            tbody { @for point in &curve.points {
+                tr {
+                    th.n scope="row" { (point.jobs) }
+                    td.n { (count(point.attempts.into())) }
+                    td.n { (count(point.stopped.into())) }
+                    td.n { (bytes(point.need_p50_bytes)) }
+                    td.n { (bytes(point.need_p95_bytes)) }
+                    td.n { @if point.wall_p50_ms > 0 { (millis(point.wall_p50_ms)) } @else { "–" } }
+                }
+            } }
+        }
     }
 }
 
