@@ -25,6 +25,7 @@
 //! | [`placement`] | pools, the rules over them, kinds of builds |
 //! | `identity` | who calls, and what it may do |
 //! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
+//! | `log`, `traces` | where log lines go, and spans |
 //! | `gitlab` | job hooks, and what GitLab is asked about them |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
@@ -50,6 +51,7 @@ mod incoming;
 mod ingest;
 mod judging;
 mod learned;
+mod log;
 mod metrics;
 pub mod placement;
 mod placing;
@@ -60,8 +62,14 @@ pub mod retry;
 pub mod shadow;
 pub mod stats;
 pub mod store;
+#[cfg(not(feature = "otlp"))]
+#[path = "no_traces.rs"]
+mod traces;
+#[cfg(feature = "otlp")]
+mod traces;
 
 pub use app::{Addresses, App};
 pub use cli::{Cli, Command};
 pub use config::{Args, Config, InForce, Loaded, LogFormat, Mistake};
 pub use ingest::Retain;
+pub use log::Log;

@@ -3,7 +3,7 @@
 use std::{io::Write as _, process::ExitCode};
 
 use clap::Parser as _;
-use plimsoll_server::{Addresses, App, Cli, Config, LogFormat};
+use plimsoll_server::{Addresses, App, Cli, Config, Log};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Exit status for wrong settings, as `EX_USAGE` of sysexits(3).
@@ -51,13 +51,14 @@ fn run(config: Config) -> anyhow::Result<()> {
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {
-    let log = tracing_subscriber::fmt().with_env_filter(&config.log).with_writer(std::io::stderr);
-    // a stderr that is gone must not end the server
-    let log = log.log_internal_errors(false);
-    match config.log_format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
+    let log = Log::begin(&config)?;
+    let ended = live(config).await;
+    log.end().await;
+    ended
+}
+
+/// From the opening of the store to its end.
+async fn live(config: Config) -> anyhow::Result<()> {
     let (mut stop, mut again) = (signals()?, signals()?);
     // rules are read again at SIGHUP; one that comes before anybody listens must not end the server
     let _heard = signal(SignalKind::hangup())?;

@@ -194,7 +194,7 @@ metrics! {
         "Memory limit predicted at the opening over the need that came",
         from Histogram::new([0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0]), in unit("ratio");
     would_be_attempts: Counter = "would_be_attempts",
-        "Attempts with a prediction, a known need and a known ask: those that the other would_be metrics sum";
+        "Attempts with a prediction, a known need and a known ask, in shadow mode or not";
     would_be_asked: Amount = "would_be_asked", "Memory that they asked for over time",
         in unit("byte_seconds");
     would_be_predicted: Amount = "would_be_predicted",

@@ -19,6 +19,9 @@ use crate::{admission, gantry, gitlab, ingest::Retain, predict, retry, shadow, s
 pub(crate) use parse::share as parse_share;
 pub use source::Args;
 
+/// Why no spans are sent.
+pub(crate) const NO_TRACES: &str = "this program is built without traces; build it with `--features otlp`";
+
 /// Everything that is in force.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -34,6 +37,8 @@ pub struct Config {
     pub log: String,
     /// How it is logged.
     pub log_format: LogFormat,
+    /// Collector that spans are sent to, by OTLP over gRPC.
+    pub otlp_endpoint: Option<String>,
     /// Memory that the storage engine may use as cache, bytes.
     pub store_cache: u64,
     /// Finished attempts kept in memory to learn from.
@@ -102,6 +107,7 @@ impl Default for Config {
             log: "info".to_owned(),
             access_file: None,
             log_format: LogFormat::Text,
+            otlp_endpoint: None,
             // a quarter of a small server's memory budget; sled takes more than it is given
             store_cache: 64 << 20,
             // about 500 MB when it is full
@@ -222,6 +228,8 @@ impl Config {
             "admit_listen",
             "needs admit_cert_file and admit_key_file: the API server speaks only TLS",
         );
+        let wrong = self.otlp_endpoint.is_some() && !cfg!(feature = "otlp");
+        check(wrong, "otlp_endpoint", NO_TRACES);
         let wrong = !self.shadow.on && !self.shadow.apply.is_empty();
         check(wrong, "shadow_apply", "needs shadow = on: without it predictions are in force for all builds");
         let predict = &self.predict;

@@ -39,6 +39,9 @@ pub struct Args {
     /// text or json [default: text].
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
+    /// Collector that spans are sent to by OTLP over gRPC, for example <http://127.0.0.1:4317> (only if built with `--features otlp`).
+    #[arg(long, value_name = "URL")]
+    otlp_endpoint: Option<String>,
     /// Memory for the storage engine's cache [default: 64MiB].
     #[arg(long, value_name = "SIZE")]
     store_cache: Option<String>,
@@ -294,6 +297,7 @@ impl Args {
             ("log", &self.log),
             ("access_file", &self.access_file),
             ("log_format", &self.log_format),
+            ("otlp_endpoint", &self.otlp_endpoint),
             ("store_cache", &self.store_cache),
             ("history_attempts", &self.history_attempts),
             ("open_attempts", &self.open_attempts),

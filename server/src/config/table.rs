@@ -39,6 +39,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("access_file", access_file, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
     setting!("log", log, log_filter, String::clone),
     setting!("log_format", log_format, log_format, |format: &LogFormat| show_log_format(*format)),
+    setting!("otlp_endpoint", otlp_endpoint, |t| collector(t).map(Some), |address: &Option<String>| {
+        address.clone().unwrap_or_default()
+    }),
     setting!("store_cache", store_cache, |t| parse::size(t).map(|b| b.0), |b: &u64| size(Bytes(*b))),
     setting!(
         "history_attempts",
@@ -167,6 +170,15 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("currency", stats.currency, currency, String::clone),
     setting!("ref_classes", stats.ref_classes, RefClasses::parse, ToString::to_string),
 ];
+
+/// The address of a collector. It is beside the server: there is no TLS.
+fn collector(text: &str) -> Result<String, String> {
+    let address =
+        text.strip_prefix("http://").filter(|host| !host.is_empty()).and_then(|_host| plain(text).ok());
+    address.ok_or_else(|| {
+        format!("{text:?} is not the address of a collector; write it as http://127.0.0.1:4317")
+    })
+}
 
 /// A word without spaces, as an image or an address is.
 fn plain(text: &str) -> Result<String, String> {

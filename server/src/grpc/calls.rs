@@ -22,6 +22,8 @@ use tonic::{
     codegen::{BoxFuture, Bytes, Service, http},
 };
 
+use tracing::Instrument as _;
+
 use super::status;
 use crate::ingest::Refusal;
 
@@ -88,7 +90,8 @@ where
 
     fn call(&mut self, request: http::Request<R>) -> Self::Future {
         let (call, calls) = (self.calls.begin(), self.calls.clone());
-        let answer = self.inner.call(request);
+        let span = tracing::debug_span!("call", otel.name = request.uri().path());
+        let answer = self.inner.call(request).instrument(span);
         Box::pin(async move {
             let counted = |inner| Answer { inner, call, calls, cut: None, ended: false };
             Ok(answer.await?.map(|inner| Body::new(counted(inner))))

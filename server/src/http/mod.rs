@@ -41,6 +41,7 @@ use axum::{
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::{
     admin::backup::ENDPOINT,
@@ -133,7 +134,8 @@ pub(crate) async fn serve_admission((listener, tls): (TcpListener, Tls), parts: 
 /// Counts a request until its answer is ready, so that a server that stops waits for it.
 async fn counted(State(calls): State<Calls>, request: Request, next: Next) -> Response {
     let _call = calls.begin();
-    next.run(request).await
+    let span = tracing::debug_span!("request", otel.name = request.uri().path());
+    next.run(request).instrument(span).await
 }
 
 async fn no_such_path(headers: HeaderMap, uri: Uri) -> Response {
