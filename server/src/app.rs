@@ -219,9 +219,8 @@ impl Running {
         });
         let health_service = HealthService::from_health_reporter(health.clone());
         let watch = watch_store(store.clone(), metrics, health.clone(), telling.clone());
-        let rules = judging.watch(telling.clone());
-        let pools = placing.watch(telling.clone());
-        let watch = async { tokio::try_join!(watch, rules, pools).map(|_all| ()) };
+        let files = watch_files(judging, placing, telling.clone());
+        let watch = async { tokio::try_join!(watch, files).map(|_both| ()) };
         Self {
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
             http: Long::new("HTTP listener", tasks.spawn(serve_http(http, admission, http_parts))),
@@ -308,6 +307,11 @@ async fn flush(grpc: &mut Long, http: &mut Long) -> anyhow::Result<()> {
             Ok(())
         }
     }
+}
+
+/// Takes over what changes in the operator's files until `end`.
+async fn watch_files(judging: Judging, placing: Placing, end: CancellationToken) -> anyhow::Result<()> {
+    tokio::try_join!(judging.watch(end.clone()), placing.watch(end)).map(|_both| ())
 }
 
 /// Carries the state of the store into health and metrics until `end`.
