@@ -257,6 +257,7 @@ mod tests {
             delivery: delivery::Settings {
                 server: None,
                 ca: None,
+                token: None,
                 spool_dir: root.path().to_owned(),
                 spool_bytes: 0,
             },

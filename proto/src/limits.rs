@@ -46,6 +46,8 @@ pub const SHOWN_SAMPLES_DEFAULT: u32 = 2000;
 pub const PAGE_SIZE: u32 = 1000;
 /// Steps of one series of statistics.
 pub const STATS_STEPS: u64 = 1000;
+/// Labels of one filter.
+pub const FILTER_LABELS: usize = 8;
 /// Groups of one answer of statistics.
 pub const STATS_GROUPS: usize = 1000;
 /// Attempts that one explanation lists.

@@ -21,14 +21,17 @@
 //! | `replay` | the predictor and the rules of others over recorded history |
 //! | [`admission`] | pods of CI jobs, and what becomes of them |
 //! | [`gantry`] | what stock Spack clients say and hear |
+//! | `guard` | who may call, in force |
 //! | [`placement`] | pools, the rules over them, kinds of builds |
 //! | `identity` | who calls, and what it may do |
+//! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
 //! | [`domain`] | the words as types |
 
 mod admin;
 pub mod admission;
+mod answers;
 mod app;
 mod cli;
 mod clock;
@@ -37,9 +40,11 @@ pub mod domain;
 mod files;
 pub mod gantry;
 mod grpc;
+mod guard;
 mod http;
 mod identity;
 mod import;
+mod incoming;
 mod ingest;
 mod judging;
 mod learned;
@@ -50,10 +55,11 @@ pub mod predict;
 mod reload;
 mod replay;
 pub mod retry;
-mod stats;
+pub mod shadow;
+pub mod stats;
 pub mod store;
 
 pub use app::{Addresses, App};
 pub use cli::{Cli, Command};
-pub use config::{Args, Config, Loaded, LogFormat, Mistake};
+pub use config::{Args, Config, InForce, Loaded, LogFormat, Mistake};
 pub use ingest::Retain;

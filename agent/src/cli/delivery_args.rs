@@ -85,6 +85,7 @@ impl DeliveryArgs {
         delivery::Settings {
             server: Some(self.server.clone()).filter(|server| !server.is_empty() && server != "none"),
             ca: self.trust.ca().map(Path::to_owned),
+            token: self.trust.token(),
             spool_dir: self.spool_dir.clone().unwrap_or_else(|| spool_dir(job)),
             spool_bytes: self.spool_max,
         }

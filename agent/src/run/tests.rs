@@ -50,6 +50,7 @@ fn agent_process() {
             delivery: delivery::Settings {
                 server: None,
                 ca: None,
+                token: None,
                 spool_dir: PathBuf::new(),
                 spool_bytes: 0,
             },

@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Instant};
 use super::Parts;
 use crate::{
     domain::{Key, Prediction},
-    metrics::Kind,
     predict,
 };
 
@@ -17,9 +16,7 @@ pub(super) async fn predicted(parts: &Parts, key: Arc<Key>) -> Option<Prediction
     let predicting = tokio::task::spawn_blocking(move || {
         let began = Instant::now();
         let prediction = learned.read(|history| predict::predict(history, &key, &settings));
-        metrics.predict_seconds.observe(began.elapsed().as_secs_f64());
-        let rung = prediction.memory_limit.basis.rung;
-        metrics.predictions.get_or_create(&Kind::of(rung.as_str())).inc();
+        metrics.predicted(prediction.memory_limit.basis.rung, began.elapsed());
         placing.put(&key, prediction)
     });
     predicting.await.ok()

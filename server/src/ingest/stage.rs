@@ -17,7 +17,7 @@ use crate::{
 
 /// Verdicts that are kept of one attempt: a job, its hook and a person ask a handful of questions about it. All of them take 256
 /// KiB to 1 MiB.
-const VERDICTS: usize = 64;
+pub(super) const VERDICTS: usize = 64;
 
 impl Worker {
     /// The attempt as it will be when the round is on disk.

@@ -44,6 +44,9 @@ pub(in crate::ask) fn render_prediction(prediction: &Prediction) -> String {
     if !prediction.reason.is_empty() {
         let _written = writeln!(text, "{}", clean(&prediction.reason));
     }
+    if prediction.shadow {
+        text.push_str("shadow mode: these sizes are not put into force; the build keeps what it has\n");
+    }
     text
 }
 
