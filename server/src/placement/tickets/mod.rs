@@ -83,7 +83,7 @@ pub struct Ticket {
 pub struct Tickets {
     limits: Limits,
     most: usize,
-    tickets: HashMap<TicketId, Ticket>,
+    known: HashMap<TicketId, Ticket>,
     held: HashMap<Counter, u32>,
     classes: Vec<Class>,
     /// Last round of each owner with open tickets, and how many are open.
@@ -107,7 +107,7 @@ impl Tickets {
         Self {
             limits,
             most,
-            tickets: HashMap::new(),
+            known: HashMap::new(),
             held: HashMap::new(),
             classes: Vec::new(),
             owners: HashMap::new(),
@@ -134,13 +134,13 @@ impl Tickets {
     /// # Errors
     /// Another claim has the id, too many are open, or it could never be granted.
     pub fn open(&mut self, id: &str, claim: Claim, until_unix_ms: u64) -> Result<Vec<Change>, Refused> {
-        if let Some(open) = self.tickets.get(id) {
+        if let Some(open) = self.known.get(id) {
             if open.claim != claim {
                 return Err(Refused::Taken(id.to_owned()));
             }
             return self.hear(id, until_unix_ms).map(|()| Vec::new());
         }
-        if self.tickets.len() >= self.most {
+        if self.known.len() >= self.most {
             return Err(Refused::Full(self.most));
         }
         if let Some(never) = claim.counters().find(|counter| self.limits.of(counter) == Some(0)) {
@@ -159,7 +159,7 @@ impl Tickets {
     /// # Errors
     /// It is not open.
     pub fn hear(&mut self, id: &str, until_unix_ms: u64) -> Result<(), Refused> {
-        let ticket = self.tickets.get_mut(id).ok_or_else(|| Refused::Unknown(id.to_owned()))?;
+        let ticket = self.known.get_mut(id).ok_or_else(|| Refused::Unknown(id.to_owned()))?;
         if until_unix_ms > ticket.until_unix_ms {
             self.deadlines.remove(&(ticket.until_unix_ms, id.to_owned()));
             ticket.until_unix_ms = until_unix_ms;
@@ -173,7 +173,7 @@ impl Tickets {
     /// # Errors
     /// It is not open, or belongs to another owner.
     pub fn close(&mut self, id: &str, owner: &str) -> Result<Vec<Change>, Refused> {
-        let ticket = self.tickets.get(id).ok_or_else(|| Refused::Unknown(id.to_owned()))?;
+        let ticket = self.known.get(id).ok_or_else(|| Refused::Unknown(id.to_owned()))?;
         if ticket.claim.owner != owner {
             return Err(Refused::NotYours(id.to_owned()));
         }
@@ -209,12 +209,12 @@ impl Tickets {
 
     /// An open ticket.
     pub fn get(&self, id: &str) -> Option<&Ticket> {
-        self.tickets.get(id)
+        self.known.get(id)
     }
 
     /// All open tickets, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&TicketId, &Ticket)> {
-        self.tickets.iter()
+        self.known.iter()
     }
 
     /// Places that are held.
@@ -225,7 +225,7 @@ impl Tickets {
     /// Tickets of the same class that are granted before this one, those of owners at their limit included; 0 if it holds a place. Looks at
     /// all that wait.
     pub fn ahead(&self, id: &str) -> usize {
-        let Some(ticket) = self.tickets.get(id).filter(|ticket| ticket.standing == Standing::Waiting) else {
+        let Some(ticket) = self.known.get(id).filter(|ticket| ticket.standing == Standing::Waiting) else {
             return 0;
         };
         let places = ticket.claim.places();
@@ -235,7 +235,7 @@ impl Tickets {
 
     /// When a ticket will have its place, if each place is held for `usual`; a guess.
     pub fn estimate(&self, id: &str, usual: Millis) -> Option<Millis> {
-        let ticket = self.tickets.get(id)?;
+        let ticket = self.known.get(id)?;
         if ticket.standing == Standing::Granted {
             return Some(Millis(0));
         }
@@ -257,11 +257,11 @@ impl Tickets {
                 self.class_of(&ticket.claim).push(&ticket.claim.owner, ticket.order, id.clone(), is_open);
             }
         }
-        self.tickets.insert(id, ticket);
+        self.known.insert(id, ticket);
     }
 
     fn remove(&mut self, id: &str) {
-        let Some(ticket) = self.tickets.remove(id) else { return };
+        let Some(ticket) = self.known.remove(id) else { return };
         self.deadlines.remove(&(ticket.until_unix_ms, id.to_owned()));
         let name = &ticket.claim.owner;
         if ticket.standing == Standing::Waiting {
@@ -289,7 +289,7 @@ impl Tickets {
         let mut changes = Vec::new();
         while let Some(at) = self.next_class() {
             let Some((order, id)) = self.classes.get_mut(at).and_then(Class::pop) else { break };
-            let Some(ticket) = self.tickets.get_mut(&id) else { continue };
+            let Some(ticket) = self.known.get_mut(&id) else { continue };
             ticket.standing = Standing::Granted;
             let claim = ticket.claim.clone();
             self.round = self.round.max(order.round);
