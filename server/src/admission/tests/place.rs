@@ -90,7 +90,10 @@ fn a_pod_that_is_placed_is_not_placed_again() {
     let (again, plan) = placed(&after, (1024, 2048), &[]);
     assert!(!plan.placed);
     assert_eq!(again["spec"]["nodeSelector"], after["spec"]["nodeSelector"]);
-    // even by hand: what is there stays as it is
+    let mut noted = pod();
+    noted["metadata"]["annotations"]["plimsoll/placed"] = json!("before");
+    assert!(!placed(&noted, (6144, 8192), &[]).1.placed);
+    // also without the note: what is there stays as it is
     after["metadata"]["annotations"].as_object_mut().unwrap().remove("plimsoll/placed");
     let (again, plan) = placed(&after, (6144, 8192), &[]);
     assert!(!plan.placed && again["spec"]["tolerations"] == after["spec"]["tolerations"], "{:?}", plan.lines);
