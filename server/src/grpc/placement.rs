@@ -1,4 +1,4 @@
-//! GetPools: call, convert.
+//! `GetPools`: call, convert.
 
 use plimsoll_proto::v1::{self as pb, placement_server::Placement};
 use tonic::{Request, Response, Status};

@@ -101,9 +101,9 @@ impl Placement {
             return Err(why_none(&wanted, subject, &more));
         }
         let choice = pick(&may, needs, &rule.describe());
-        Ok(match (&rule.when_busy, choice.pool) {
-            (Some(instead), Some(pool)) => self.unless_busy(instead, pool, choice, subject, (needs, open)),
-            _ => choice,
+        Ok(match &rule.when_busy {
+            Some(instead) => self.unless_busy(instead, choice, subject, (needs, open)),
+            None => choice,
         })
     }
 
@@ -122,11 +122,11 @@ impl Placement {
     fn unless_busy<'p>(
         &'p self,
         instead: &WhenBusy,
-        chosen: &Pool,
         choice: Choice<'p>,
         subject: &Subject<'_>,
         (needs, open): (&Needs, &dyn Fn(&str) -> u32),
     ) -> Choice<'p> {
+        let Some(chosen) = choice.pool else { return choice };
         let there = open(&chosen.name);
         let is_busy = instead.from.or(chosen.at_once).is_some_and(|from| there >= from);
         let Some(other) = self.pool(&instead.pool).filter(|other| is_busy && may(other, subject)) else {

@@ -21,21 +21,21 @@ impl Pattern {
     /// An expression that must match a text from its beginning to its end. So an allow-list for `spack/.*` does not let
     /// `evil-spack/x` in.
     pub(super) fn whole(text: &str) -> Result<Self, String> {
-        Self::compile(text, format!(r"\A(?:{text})\z"))
+        Self::compile(text, &format!(r"\A(?:{text})\z"))
     }
 
     /// An expression that must match from the beginning, as Python's `re.match` does.
     pub(super) fn start(text: &str) -> Result<Self, String> {
-        Self::compile(text, format!(r"\A(?:{text})"))
+        Self::compile(text, &format!(r"\A(?:{text})"))
     }
 
-    fn compile(text: &str, anchored: String) -> Result<Self, String> {
+    fn compile(text: &str, anchored: &str) -> Result<Self, String> {
         if text.len() > BYTES {
             return Err(format!("has {} bytes, at most {BYTES} are allowed", text.len()));
         }
         // alone first: an expression with a bracket too many would break out of the anchors
         let hir = regex_syntax::parse(text).map_err(|error| short(&error.to_string()))?;
-        let regex = RegexBuilder::new(&anchored).size_limit(COMPILED).build();
+        let regex = RegexBuilder::new(anchored).size_limit(COMPILED).build();
         let regex = regex.map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => {
                 format!("takes more than {COMPILED} bytes when it is compiled; repeat less")

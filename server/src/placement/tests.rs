@@ -381,7 +381,7 @@ fn what_is_said_to_be_never_reached_is_never_reached() {
                 text.extend(pattern.map(|pattern| format!("{name} = '{pattern}'\n")));
             }
             text.extend(gib.map(|gib| format!("memory_over = \"{gib}GiB\"\n")));
-            text.push_str(&format!("pool = \"{pool}\"\n"));
+            text.extend(["pool = \"", pool, "\"\n"]);
         }
         let pools = parse(&text);
         let dead: Vec<usize> = pools.warnings().iter().map(|warning| warning.line).collect();

@@ -25,7 +25,7 @@ priority_class = "ci-low"
 "#;
 
 /// Where a pod of a key with these labels shall run, by its own sizes.
-fn aim(labels: &[(&str, &str)], needs: &Needs) -> Option<Aim> {
+fn aim(labels: &[(&str, &str)], needs: &Needs) -> Aim {
     let placement = Placement::parse(POOLS).unwrap();
     let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let key = Key { labels, ..Key::default() };
@@ -33,11 +33,11 @@ fn aim(labels: &[(&str, &str)], needs: &Needs) -> Option<Aim> {
     let choice = placement.choose(&subject, needs, &|_| 0);
     let pool = choice.pool.filter(|_| !choice.clamped);
     assert!([Kind::Auto, Kind::Explicit].contains(&subject.kind));
-    Some(Aim {
+    Aim {
         pool: pool.map(|pool| pool.name.clone()).unwrap_or_default(),
         place: placement.place(&subject, pool),
         reason: choice.reason,
-    })
+    }
 }
 
 /// The pod after a plan that puts it into a pool.
@@ -46,7 +46,7 @@ fn placed(pod: &Value, memory_mib: (u64, u64), labels: &[(&str, &str)]) -> (Valu
     let (typed, prediction) = (parse(pod.clone()), sizes(memory_mib, (1500, 3000), 0.9));
     let job = job(&typed, "ci-builds", &settings).unwrap();
     let known = Some((&prediction, Known::ByHistory));
-    let plan = plan(&typed, &job, known, &settings, |needs| aim(labels, needs)).unwrap();
+    let plan = plan(&typed, &job, known, &settings, |needs| Some(aim(labels, needs))).unwrap();
     let mut after = pod.clone();
     if let Some(patch) = &plan.patch {
         json_patch::patch(&mut after, patch).unwrap();
@@ -90,7 +90,10 @@ fn a_pod_that_is_placed_is_not_placed_again() {
     let (again, plan) = placed(&after, (1024, 2048), &[]);
     assert!(!plan.placed);
     assert_eq!(again["spec"]["nodeSelector"], after["spec"]["nodeSelector"]);
-    // even by hand: what is there stays as it is
+    let mut noted = pod();
+    noted["metadata"]["annotations"]["plimsoll/placed"] = json!("before");
+    assert!(!placed(&noted, (6144, 8192), &[]).1.placed);
+    // also without the note: what is there stays as it is
     after["metadata"]["annotations"].as_object_mut().unwrap().remove("plimsoll/placed");
     let (again, plan) = placed(&after, (6144, 8192), &[]);
     assert!(!plan.placed && again["spec"]["tolerations"] == after["spec"]["tolerations"], "{:?}", plan.lines);

@@ -57,7 +57,7 @@ impl Reading<'_> {
         };
         let place = self.place(line, &at, (table.node_selector, table.tolerations, table.priority_class));
         Pool {
-            arch: self.family(line, &at, table.arch),
+            arch: self.family(line, &at, &table.arch),
             largest: Largest {
                 memory_request: least(memory, max_request),
                 memory_limit: least(memory, max_limit),
@@ -76,8 +76,8 @@ impl Reading<'_> {
         }
     }
 
-    fn family(&mut self, line: usize, at: &str, arch: String) -> String {
-        let family = subject::family(&arch);
+    fn family(&mut self, line: usize, at: &str, arch: &str) -> String {
+        let family = subject::family(arch);
         if family.is_empty() && !arch.is_empty() {
             self.wrong(line, format!("{at}: arch {arch:?} is not known; write it as x86_64 or aarch64"));
         }
