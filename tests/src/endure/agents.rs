@@ -169,7 +169,7 @@ async fn shown(client: &mut StatsClient<Channel>, attempt: &str) -> Result<pb::G
     Ok(client.get_attempt(request).await?.into_inner())
 }
 
-/// A summary without what differs between two runs of the same: its name, and when it was.
+/// A summary without what differs between two runs of the same: its name, when it was, and what was expected of it then.
 fn comparable(summary: pb::Summary) -> pb::Summary {
-    pb::Summary { attempt: String::new(), started_unix_ms: 0, ..summary }
+    pb::Summary { attempt: String::new(), started_unix_ms: 0, predicted: None, ..summary }
 }
