@@ -12,6 +12,7 @@
 //! | `grpc`, `http` | convert, call, convert |
 //! | `ingest` | the only writer: open attempts, acknowledgements, seals, verdicts |
 //! | `learned` | the history, shared |
+//! | `answers` | predictions worked out since the history last changed |
 //! | `judging` | rules and failures seen before, shared |
 //! | [`predict`] | sizes for the next attempt, with their reasons |
 //! | [`retry`] | causes and verdicts |
