@@ -17,14 +17,17 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     convert,
+    guarded::caller,
     outbound::{Answers, Outbound, outbound},
     status,
     underway::Underway,
 };
 use crate::{
     domain::{AttemptId, Fault},
+    identity::Identity,
     ingest::{Ingest, Refusal, StreamHandle},
     metrics::Metrics,
+    placing::Placing,
 };
 
 /// When agents should come back after a stop: long enough for a restart, short against their spools.
@@ -37,6 +40,7 @@ const STREAMS: usize = 20_000;
 #[derive(Debug)]
 pub(super) struct CollectorService {
     ingest: Ingest,
+    placing: Placing,
     metrics: Arc<Metrics>,
     tasks: TaskTracker,
     stopping: CancellationToken,
@@ -47,11 +51,12 @@ impl CollectorService {
     /// A service whose streams run as `tasks` until `stopping`.
     pub(super) fn new(
         ingest: Ingest,
+        placing: Placing,
         metrics: Arc<Metrics>,
         tasks: TaskTracker,
         stopping: CancellationToken,
     ) -> Self {
-        Self { ingest, metrics, tasks, stopping, places: Arc::new(Semaphore::new(STREAMS)) }
+        Self { ingest, placing, metrics, tasks, stopping, places: Arc::new(Semaphore::new(STREAMS)) }
     }
 }
 
@@ -67,7 +72,9 @@ impl Collector for CollectorService {
         let place = place.map_err(|_full| status::of_crowd("streams of agents", STREAMS))?;
         let (outbound, answers) = outbound();
         let stream = AgentStream {
+            caller: caller(&request),
             ingest: self.ingest.clone(),
+            placing: self.placing.clone(),
             handle: StreamHandle::new(),
             attempts: HashSet::new(),
             underway: Underway::default(),
@@ -86,7 +93,9 @@ impl Collector for CollectorService {
 
 /// One stream while it lives.
 struct AgentStream {
+    caller: Arc<Identity>,
     ingest: Ingest,
+    placing: Placing,
     handle: StreamHandle,
     attempts: HashSet<AttemptId>,
     underway: Underway,
@@ -198,7 +207,12 @@ impl AgentStream {
     }
 
     async fn hello(&mut self, hello: pb::Hello) -> Result<Answer, Refusal> {
-        let attempt = convert::hello(hello)?;
+        let tags = convert::runner_tags(&hello)?;
+        let mut attempt = convert::hello(hello)?;
+        self.caller.opens(&mut attempt).map_err(|fault| Refusal::Forbidden(fault.within("hello")))?;
+        if attempt.opening.pool.is_empty() {
+            attempt.opening.pool = self.placing.named_by(&tags);
+        }
         let id = attempt.id.clone();
         if !self.attempts.contains(&id) && self.attempts.len() >= limits::STREAM_ATTEMPTS {
             let description =

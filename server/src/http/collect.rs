@@ -81,3 +81,15 @@ async fn read(body: Body) -> Result<axum::body::Bytes, (StatusCode, Fault)> {
         (StatusCode::PAYLOAD_TOO_LARGE, fault)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_to_its_end_is_given_up() {
+        let endless = Body::from_stream(tokio_stream::pending::<Result<Vec<u8>, std::io::Error>>());
+        let (status, fault) = read(endless).await.unwrap_err();
+        assert_eq!((status, fault.field.as_str()), (StatusCode::REQUEST_TIMEOUT, "body"));
+    }
+}

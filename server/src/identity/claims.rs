@@ -33,7 +33,9 @@ pub(super) struct Grant {
 impl Grant {
     /// Whether the claims are those that it is for.
     pub(super) fn fits(&self, claims: &Claims) -> bool {
-        self.claims.iter().all(|(name, pattern)| text(claims, name).is_some_and(|said| is_like(pattern, &said)))
+        self.claims
+            .iter()
+            .all(|(name, pattern)| text(claims, name).is_some_and(|said| is_like(pattern, &said)))
     }
 
     /// Who the claims say that it is.
@@ -45,13 +47,19 @@ impl Grant {
             Kind::Gitlab => {
                 let id = get("job_id");
                 let job = (!id.is_empty()).then(|| Job { host: host.clone(), id: id.clone() });
-                let proven =
-                    Proven { project: get("project_path"), git_ref: get("ref"), owner: get("user_login"), job };
+                let proven = Proven {
+                    project: get("project_path"),
+                    git_ref: get("ref"),
+                    owner: get("user_login"),
+                    job,
+                };
                 (format!("{host}:{}:{id}", proven.project), proven)
             }
             Kind::Kubernetes => (format!("{host}:{}", get("sub")), Proven::default()),
         };
-        let own = || if proven.project.is_empty() { Projects::default() } else { vec![proven.project.clone()].into() };
+        let own = || {
+            if proven.project.is_empty() { Projects::default() } else { vec![proven.project.clone()].into() }
+        };
         let projects = if self.projects.is_all() { own() } else { self.projects.clone() };
         Identity { name: name.into(), roles: self.roles, projects, proven, trusted: self.trusted }
     }

@@ -20,7 +20,8 @@ impl KeySet {
     /// # Errors
     /// The text is no key set, has no usable key, too many, or a secret one, which has no business in it.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let set: JwkSet = serde_json::from_str(text).map_err(|error| format!("is no JSON Web Key Set: {error}"))?;
+        let set: JwkSet =
+            serde_json::from_str(text).map_err(|error| format!("is no JSON Web Key Set: {error}"))?;
         if set.keys.len() > KEYS {
             return Err(format!("has {} keys, at most {KEYS} are allowed", set.keys.len()));
         }

@@ -12,12 +12,12 @@ mod ring_verifier;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-pub(crate) use access::{Access, AccessFile};
+pub(crate) use access::{Access, AccessFile, Denied, bearer};
 use plimsoll_proto::job::Named;
 
-use crate::domain::{Attempt, AttemptId, Fault};
+use crate::domain::{Attempt, AttemptId, Fault, Key};
 
 /// What a caller may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
@@ -132,14 +132,17 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// Everybody, where no access is configured: may do and see all, and teaches.
-    pub(crate) fn anyone() -> Self {
-        Self {
-            name: "anyone".into(),
-            roles: Role::ALL.into_iter().collect(),
-            projects: Projects::default(),
-            proven: Proven::default(),
-            trusted: true,
-        }
+    pub(crate) fn anyone() -> Arc<Self> {
+        static ANYONE: LazyLock<Arc<Identity>> = LazyLock::new(|| {
+            Arc::new(Identity {
+                name: "anyone".into(),
+                roles: Role::ALL.into_iter().collect(),
+                projects: Projects::default(),
+                proven: Proven::default(),
+                trusted: true,
+            })
+        });
+        Arc::clone(&ANYONE)
     }
 
     /// Whether it may write this attempt.
@@ -152,7 +155,8 @@ impl Identity {
         if named.host == host && named.job == id {
             return Ok(());
         }
-        let description = format!("is {attempt}, but the token was made for job {host}:{id} and writes only its attempts");
+        let description =
+            format!("is {attempt}, but the token was made for job {host}:{id} and writes only its attempts");
         Err(Fault::new("attempt", description))
     }
 
@@ -164,7 +168,9 @@ impl Identity {
         self.may_write(&attempt.id)?;
         let Proven { project, git_ref, owner, .. } = &self.proven;
         let key = &mut attempt.key;
-        for (proven, said) in [(project, &mut key.project), (git_ref, &mut key.git_ref), (owner, &mut key.owner)] {
+        for (proven, said) in
+            [(project, &mut key.project), (git_ref, &mut key.git_ref), (owner, &mut key.owner)]
+        {
             if !proven.is_empty() {
                 said.clone_from(proven);
             }
@@ -172,6 +178,17 @@ impl Identity {
         self.may_see("key.project", &key.project)?;
         attempt.opening.untrusted = !self.trusted;
         Ok(())
+    }
+
+    /// Puts the proven project into a question that names none.
+    ///
+    /// # Errors
+    /// It may not ask for this project.
+    pub(crate) fn asks(&self, field: &str, key: &mut Key) -> Result<(), Fault> {
+        if key.project.is_empty() {
+            key.project.clone_from(&self.proven.project);
+        }
+        self.may_see(field, &key.project)
     }
 
     /// Whether it may write to, ask for and see this project; empty stands for all of them.
@@ -182,7 +199,8 @@ impl Identity {
         if self.projects.is_all() || (!project.is_empty() && self.projects.has(project)) {
             return Ok(());
         }
-        let named = if project.is_empty() { "names no project".to_owned() } else { format!("is {project:?}") };
+        let named =
+            if project.is_empty() { "names no project".to_owned() } else { format!("is {project:?}") };
         Err(Fault::new(field, format!("{named}; {} may see only {}", self.name, self.projects.0.join(", "))))
     }
 }

@@ -9,8 +9,8 @@ use ring::{
 };
 use serde_json::{Value, json};
 
-use super::{access::Denied, *};
-use crate::domain::{Key, Opening, Resources, SessionId, Source};
+use super::*;
+use crate::domain::{Opening, Resources, SessionId, Source};
 
 /// Seconds since 1970, far from every expiry below.
 const YEAR_2100: u64 = 4_102_444_800;
@@ -29,7 +29,8 @@ impl Signer {
     fn key_set(&self) -> String {
         let public = self.0.public_key().as_ref();
         let (x, y) = (BASE64.encode(&public[1..33]), BASE64.encode(&public[33..]));
-        json!({"keys": [{"kty": "EC", "crv": "P-256", "kid": "one", "use": "sig", "x": x, "y": y}]}).to_string()
+        json!({"keys": [{"kty": "EC", "crv": "P-256", "kid": "one", "use": "sig", "x": x, "y": y}]})
+            .to_string()
     }
 
     fn sign(&self, header: &Value, claims: &Value) -> String {
@@ -132,7 +133,8 @@ fn a_token_that_is_not_right_lets_nobody_in_and_says_only_what_helps_the_honest(
     let (signer, other) = (Signer::new(), Signer::new());
     let access = access(FILE, &signer).unwrap();
     let claims = |name: &'static str, value: Value| signer.token(move |claims| claims[name] = value);
-    let without = |name: &'static str| signer.token(move |claims| drop(claims.as_object_mut().unwrap().remove(name)));
+    let without =
+        |name: &'static str| signer.token(move |claims| drop(claims.as_object_mut().unwrap().remove(name)));
     let good: Value = json!({"iss": "https://gitlab.example.com", "aud": "plimsoll", "exp": YEAR_2100});
     let header = |header: Value| signer.sign(&header, &good);
     let right = signer.token(|_claims| ());
@@ -152,8 +154,8 @@ fn a_token_that_is_not_right_lets_nobody_in_and_says_only_what_helps_the_honest(
         (header(json!({"alg": "RS256", "kid": "one"})), not_signed),
         (header(json!({"alg": "ES256", "kid": "two"})), not_signed),
         (unsigned, not_signed),
-        (right[..right.len() - 10].to_owned(), not_signed),
-        (right[..20].to_owned(), "is not known here"),
+        (right.chars().take(right.len() - 10).collect(), not_signed),
+        (right.chars().take(20).collect(), "is not known here"),
         ("x".repeat(16 * 1024 + 1), "is longer than 16 KiB"),
         (String::new(), "is not known here"),
         ("grafana".to_owned(), "is not known here"),
@@ -198,7 +200,8 @@ fn a_file_that_is_half_right_is_not_used_and_all_that_is_wrong_is_named() {
     let error = |file: &str| access(file, &signer).err().unwrap();
     assert!(error("[[token]]\nname = \"x\"\n").contains("line 1"));
     assert!(error("[[tokens]]\n").contains("unknown field `tokens`"));
-    let twice = FILE.replace("2bb8", "zzzz") + "[[certificate]]\ndns_name = \"runner-1.example.com\"\nroles = []\n";
+    let twice =
+        FILE.replace("2bb8", "zzzz") + "[[certificate]]\ndns_name = \"runner-1.example.com\"\nroles = []\n";
     let both = error(&twice);
     assert!(both.contains("token \"grafana\": sha256") && both.contains("is there twice"), "{both}");
     let shared = FILE.replace("audience = ", "algorithms = [\"HS256\"]\n    audience = ");

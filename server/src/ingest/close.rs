@@ -146,6 +146,7 @@ impl Worker {
         let kind = summary.cause.map_or("none", |cause| cause.as_str());
         let (attempt, wall, need) = (summary.attempt.clone(), summary.wall, summary.need_peak);
         tracing::info!(%attempt, package = summary.key.package, %wall, %need, cause = kind, "attempt ended");
+        self.parts.metrics.ended(&summary);
         let known = self.parts.learned.learn(summary);
         self.parts.metrics.sealed.get_or_create(&Kind::of(kind)).inc();
         self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));

@@ -38,12 +38,13 @@ use crate::{
     judging::Judging,
     learned::Learned,
     metrics::{Kind, Metrics},
+    placing::Placing,
     predict,
     store::{self, Store, StoreError},
 };
 
 /// Requests that may wait for the worker. Beyond it, streams are not read any further.
-const QUEUE: usize = 1024;
+pub(crate) const QUEUE: usize = 1024;
 
 /// Changes that a slow watcher may fall behind.
 const CHANGES: usize = 1024;
@@ -61,6 +62,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Clock,
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) judging: Judging,
+    pub(crate) placing: Placing,
     /// Attempts that may be open at once.
     pub(crate) open_attempts: usize,
     /// How old samples may get.
@@ -142,6 +144,13 @@ impl Ingest {
             }
             Err(error) => Err(Refusal::Unreadable(error.to_string())),
         }
+    }
+
+    /// The verdict on an attempt that was given last; `None` if nobody asked. Those of earlier releases have no time and come first.
+    pub(crate) async fn last_verdict(&self, id: &AttemptId) -> Result<Option<Verdict>, Refusal> {
+        let given = store::read_verdicts(&self.parts.store, id, stage::VERDICTS).await;
+        let given = given.map_err(|error| Refusal::Unreadable(error.to_string()))?;
+        Ok(given.into_iter().max_by_key(|verdict| verdict.given_unix_ms))
     }
 
     /// The summary of an ended attempt, from disk.

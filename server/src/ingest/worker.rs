@@ -39,6 +39,9 @@ const SWEEP: Duration = Duration::from_mins(1);
 /// When the next step of such a search follows, if there are more than one step takes: requests come first.
 const SWEEP_ON: Duration = Duration::from_millis(100);
 
+/// An agent that is there says something every few seconds.
+const SILENT: Duration = Duration::from_mins(2);
+
 /// The owner of the open attempts.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -94,6 +97,7 @@ impl Worker {
                 }
                 rolled = self.rolling.next() => self.rolled(rolled),
                 _ = sweep.tick() => {
+                    self.count_silent();
                     if self.close_abandoned().await {
                         sweep.reset_after(SWEEP_ON);
                     }
@@ -150,6 +154,13 @@ impl Worker {
 
     pub(super) fn count_open(&self) {
         self.parts.metrics.open_attempts.set(i64::try_from(self.sessions.len()).unwrap_or(i64::MAX));
+    }
+
+    /// Counts the open attempts whose agent may be gone or stuck, long before they are closed for it.
+    fn count_silent(&self) {
+        let now = self.now().moment;
+        let silent = self.sessions.values().filter(|session| session.is_silent(now, SILENT)).count();
+        self.parts.metrics.silent_attempts.set(i64::try_from(silent).unwrap_or(i64::MAX));
     }
 
     pub(super) async fn commit(&mut self, round: &mut Round) {
