@@ -14,11 +14,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic_health::server::{HealthReporter, HealthService};
 
 use crate::{
-    admission, config, gantry,
+    admission,
     clock::Clock,
+    config,
     config::Config,
     domain::History,
-    files,
+    files, gantry,
+    gitlab::{self, Follower, Hooks},
     grpc::{self, Calls},
     guard::Guard,
     http,
@@ -58,6 +60,9 @@ pub struct App {
     judging: Judging,
     placing: Placing,
     token: Option<http::Token>,
+    signing: Option<http::Signing>,
+    hooks: Hooks,
+    follower: Option<Follower>,
     guard: Guard,
 }
 
@@ -87,12 +92,15 @@ impl App {
         let admission = admission(&config).await?;
         let file = config.gantry.token_file.as_deref();
         let token = file.map(http::Token::read).transpose().context("collect_token_file")?;
+        let file = config.gantry.signing_file.as_deref();
+        let signing = file.map(http::Signing::read).transpose().context("collect_signing_file")?;
+        let metrics = Arc::new(Metrics::new());
+        let gitlab = gitlab::Client::open(&config.gitlab, gitlab::Terms::default(), Arc::clone(&metrics))?;
         let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache };
         let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
         let store = opened.context("data_dir: opening the store ended badly")?.context("data_dir")?;
         let stats = Stats::new(config.stats.clone());
         let learned = Learned::with_stats(History::new(config.history_attempts), stats);
-        let metrics = Arc::new(Metrics::new());
         let sources = Sources {
             rules_dir: config.rules_dir.clone(),
             policy_file: config.retry_policy.clone(),
@@ -114,6 +122,7 @@ impl App {
             abandon_after: config.abandon_after,
         });
         worker.resume().await.context("data_dir: cannot read the history")?;
+        let (hooks, follower) = Hooks::new(ingest.clone(), gitlab, Arc::clone(&metrics));
         Ok(Self {
             config,
             grpc,
@@ -127,6 +136,9 @@ impl App {
             judging,
             placing,
             token,
+            signing,
+            hooks,
+            follower,
             guard,
         })
     }
@@ -192,6 +204,9 @@ impl Running {
             judging,
             placing,
             token,
+            signing,
+            hooks,
+            follower,
             guard,
         } = app;
         let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
@@ -216,15 +231,16 @@ impl Running {
             tasks: streams.clone(),
             stopping: stopping.clone(),
         };
-        let admission_settings = Arc::new(config.admission);
-        let http_parts = http_parts(&grpc_parts, store.clone(), (Arc::new(config.gantry), admission_settings), token, shown);
+        let settings = (Arc::new(config.gantry), Arc::new(config.admission));
+        let http_parts = http_parts(&grpc_parts, store.clone(), settings, (token, signing, hooks), shown);
         let worker = tasks.spawn(work(worker, ingesting.clone()));
         tell_bounds(&metrics, &bounds);
         let health_service = HealthService::from_health_reporter(health.clone());
         let disk = watch_disk(bounds.data_dir, Arc::clone(&metrics), telling.clone());
         let watch = watches((store.clone(), metrics, health.clone()), judging, guard, telling.clone());
         let pools = placing.watch(telling.clone());
-        let watch = async { tokio::try_join!(watch, disk, pools).map(|_all| ()) };
+        let following = follow(follower, telling.clone());
+        let watch = async { tokio::try_join!(watch, disk, pools, following).map(|_all| ()) };
         Self {
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
             http: Long::new(
@@ -280,7 +296,7 @@ fn http_parts(
     shared: &grpc::Parts,
     store: Store,
     (gantry, admission): (Arc<gantry::Settings>, Arc<admission::Settings>),
-    token: Option<http::Token>,
+    (token, signing, hooks): (Option<http::Token>, Option<http::Signing>, Hooks),
     shown: Vec<config::InForce>,
 ) -> http::Parts {
     http::Parts {
@@ -290,6 +306,8 @@ fn http_parts(
         gantry,
         admission,
         token,
+        signing,
+        hooks,
         ingest: shared.ingest.clone(),
         learned: shared.learned.clone(),
         predict: Arc::clone(&shared.predict),
@@ -299,6 +317,14 @@ fn http_parts(
         calls: shared.calls.clone(),
         guard: shared.guard.clone(),
         stopping: shared.stopping.clone(),
+    }
+}
+
+/// Asks GitLab about ended jobs, where it may be asked.
+async fn follow(follower: Option<Follower>, end: CancellationToken) -> anyhow::Result<()> {
+    match follower {
+        Some(follower) => follower.run(end).await,
+        None => Ok(()),
     }
 }
 

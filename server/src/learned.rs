@@ -4,7 +4,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::{
-    domain::{Action, AttemptId, Beside, Fact, History, Summary, Verdict},
+    domain::{Action, AttemptId, Beside, Brief, Fact, History, Summary, Verdict},
     stats::Stats,
 };
 
@@ -120,7 +120,7 @@ impl Learned {
 
     /// All attempts, newest first. Copies pointers, so that long work is done without the lock.
     #[cfg(test)]
-    pub(crate) fn newest_first(&self) -> Vec<Arc<crate::domain::Brief>> {
+    pub(crate) fn newest_first(&self) -> Vec<Arc<Brief>> {
         self.read(|history| history.newest_first().map(Arc::clone).collect())
     }
 }

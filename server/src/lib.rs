@@ -26,6 +26,7 @@
 //! | [`placement`] | pools, the rules over them, kinds of builds |
 //! | `identity` | who calls, and what it may do |
 //! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
+//! | `gitlab` | job hooks, and what GitLab is asked about them |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
 //! | [`domain`] | the words as types |
@@ -40,6 +41,7 @@ mod config;
 pub mod domain;
 mod files;
 pub mod gantry;
+pub mod gitlab;
 mod grpc;
 mod guard;
 mod http;

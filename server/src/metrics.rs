@@ -131,6 +131,9 @@ metrics! {
     allocations: Kinds = "allocations",
         "Requests for an allocation: answered, late (the defaults were sent), refused, shadow (nothing was sent)";
     hooks: Kinds = "hooks", "Job hooks, by what became of them; dropped: the queue was full";
+    gitlab_requests: Kinds = "gitlab_requests",
+        "Questions to GitLab, by what became of them; no_turn: it was asked too much already, or is away";
+    gitlab_queue: Gauge = "gitlab_queue_jobs", "Ended jobs that GitLab shall be asked about";
     admissions: Kinds = "admissions", "Pods that were looked at, by what became of them";
     samples: Counter = "ingest_samples", "Samples that were synced to disk and acknowledged";
     samples_repeated: Counter = "ingest_samples_repeated",

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{admission, gantry, ingest::Retain, predict, retry, shadow, stats};
+use crate::{admission, gantry, gitlab, ingest::Retain, predict, retry, shadow, stats};
 pub(crate) use parse::share as parse_share;
 pub use source::Args;
 
@@ -60,6 +60,8 @@ pub struct Config {
     pub pools_file: Option<PathBuf>,
     /// What stock Spack clients are told.
     pub gantry: gantry::Settings,
+    /// Where GitLab is asked about jobs.
+    pub gitlab: gitlab::Settings,
     /// What becomes of pods.
     pub admission: admission::Settings,
     /// How statistics count.
@@ -117,6 +119,7 @@ impl Default for Config {
             rules_dir: None,
             pools_file: None,
             gantry: gantry::Settings::default(),
+            gitlab: gitlab::Settings::default(),
             admission: admission::Settings::default(),
             stats: stats::Settings::default(),
             places: BTreeMap::new(),
@@ -208,6 +211,9 @@ impl Config {
         );
         let same = self.grpc_listen == self.http_listen && self.grpc_listen.port() != 0;
         check(same, "http_listen", "is the same address as grpc_listen; each listener needs its own");
+        let gitlab = &self.gitlab;
+        let wrong = gitlab.url.is_some() != gitlab.token_file.is_some();
+        check(wrong, "gitlab_url", "needs gitlab_token_file, and gitlab_token_file needs gitlab_url");
         let admission = &self.admission;
         let (certificate, key) = (admission.certificate.is_some(), admission.key.is_some());
         let wrong = admission.listen.is_some() && !(certificate && key);

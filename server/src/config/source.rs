@@ -124,12 +124,27 @@ pub struct Args {
     /// The runner's `cpu_limit_overwrite_max_allowed`.
     #[arg(long, value_name = "CORES")]
     allocation_max_cpu_limit: Option<String>,
+    /// Exit codes at which GitLab shall try a job again: sent as `retry`.
+    #[arg(long, value_name = "LIST")]
+    allocation_retry_exit_codes: Option<String>,
     /// After this time stock Spack is sent the defaults [default: 50ms].
     #[arg(long, value_name = "TIME")]
     allocation_within: Option<String>,
     /// File that holds the secret token of GitLab's job hook; without it every hook is taken.
     #[arg(long, value_name = "FILE")]
     collect_token_file: Option<String>,
+    /// File that holds the signing token of GitLab's job hook (`whsec_..`); with it every hook must be signed.
+    #[arg(long, value_name = "FILE")]
+    collect_signing_file: Option<String>,
+    /// Where GitLab is, to be asked for the logs of failed jobs (<https://gitlab.example>); needs `gitlab_token_file`.
+    #[arg(long, value_name = "URL")]
+    gitlab_url: Option<String>,
+    /// File that holds a token of GitLab with the scope `read_api`.
+    #[arg(long, value_name = "FILE")]
+    gitlab_token_file: Option<String>,
+    /// PEM file of the CA that signs GitLab's certificate, beside those that the system trusts.
+    #[arg(long, value_name = "FILE")]
+    gitlab_ca_file: Option<String>,
     /// Address for the admission webhook of Kubernetes, with TLS; without it there is none.
     #[arg(long, value_name = "IP:PORT")]
     admit_listen: Option<String>,
@@ -306,8 +321,13 @@ impl Args {
             ("allocation_max_memory_limit", &self.allocation_max_memory_limit),
             ("allocation_max_cpu_request", &self.allocation_max_cpu_request),
             ("allocation_max_cpu_limit", &self.allocation_max_cpu_limit),
+            ("allocation_retry_exit_codes", &self.allocation_retry_exit_codes),
             ("allocation_within", &self.allocation_within),
             ("collect_token_file", &self.collect_token_file),
+            ("collect_signing_file", &self.collect_signing_file),
+            ("gitlab_url", &self.gitlab_url),
+            ("gitlab_token_file", &self.gitlab_token_file),
+            ("gitlab_ca_file", &self.gitlab_ca_file),
             ("admit_listen", &self.admit_listen),
             ("admit_cert_file", &self.admit_cert_file),
             ("admit_key_file", &self.admit_key_file),

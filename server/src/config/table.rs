@@ -7,7 +7,7 @@ use crate::{
     admission::{Mode, Size},
     domain::{Bytes, Cores},
     gantry::Extra,
-    retry,
+    gitlab, retry,
     stats::{Prices, RefClasses},
 };
 
@@ -112,6 +112,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("allocation_max_cpu_limit", gantry.max_cpu_limit, some_cores, |c: &Option<Cores>| show_cores(
         *c
     )),
+    setting!("allocation_retry_exit_codes", gantry.retry_exit_codes, exit_codes, |codes: &Vec<u8>| {
+        codes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    }),
     setting!("allocation_within", gantry.answer_within, parse::time, |t: &Duration| {
         humantime::format_duration(*t).to_string()
     }),
@@ -119,6 +122,16 @@ pub(super) const SETTINGS: &[Setting] = &[
         .as_ref()
         .map(|file| file.display().to_string())
         .unwrap_or_default()),
+    setting!("collect_signing_file", gantry.signing_file, file, |file: &Option<PathBuf>| show_file(
+        file.as_ref()
+    )),
+    setting!("gitlab_url", gitlab.url, |t| gitlab::Place::parse(t).map(Some), |url: &Option<
+        gitlab::Place,
+    >| {
+        url.as_ref().map(ToString::to_string).unwrap_or_default()
+    }),
+    setting!("gitlab_token_file", gitlab.token_file, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
+    setting!("gitlab_ca_file", gitlab.ca_file, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
     setting!("admit_listen", admission.listen, |t| parse::address(t).map(Some), |a: &Option<SocketAddr>| {
         a.map(|address| address.to_string()).unwrap_or_default()
     }),
@@ -172,6 +185,10 @@ fn namespaces(text: &str) -> Result<Vec<String>, String> {
     };
     let wrong = |name: &str| format!("{name:?} is not a namespace; write it as ci-builds");
     parse::list(text).map(|name| is_name(name).then(|| name.to_owned()).ok_or_else(|| wrong(name))).collect()
+}
+
+fn exit_codes(text: &str) -> Result<Vec<u8>, String> {
+    parse::list(text).map(|code| parse::number(code, &(1..=255))).collect()
 }
 
 fn show_file(file: Option<&PathBuf>) -> String {

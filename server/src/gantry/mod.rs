@@ -13,7 +13,7 @@ mod settings;
 mod spec;
 mod variables;
 
-pub(crate) use hook::{Hook, read as read_hook};
+pub(crate) use hook::{Ended, Hook, Job, read as read_hook};
 pub(crate) use query::parameter;
 pub use settings::{Extra, Settings};
 pub(crate) use spec::parse as parse_spec;

@@ -48,6 +48,7 @@ use crate::{
     config::InForce,
     domain::Fault,
     gantry,
+    gitlab::Hooks,
     grpc::{Calls, Inside},
     guard::Guard,
     ingest::Ingest,
@@ -60,7 +61,7 @@ use crate::{
 use refusal::refuse;
 pub(crate) use serving::Bounds;
 pub(crate) use tls::{Certificate, Tls};
-pub(crate) use token::Token;
+pub(crate) use token::{Signing, Token};
 
 const INDEX: &str = "plimsoll-server\n\
     /v1/allocation  what a Spack job shall ask for (?spec=)\n\
@@ -89,6 +90,9 @@ pub(crate) struct Parts {
     pub(crate) inside: Inside,
     /// All settings, for people.
     pub(crate) shown: Arc<Vec<InForce>>,
+    /// With it, every hook must be signed.
+    pub(crate) signing: Option<Signing>,
+    pub(crate) hooks: Hooks,
     pub(crate) calls: Calls,
     pub(crate) guard: Guard,
     pub(crate) stopping: CancellationToken,

@@ -18,7 +18,7 @@ use crate::{
 pub(super) const PATIENCE: Duration = Duration::from_hours(1);
 
 /// The handle and the worker, with room for `capacity` attempts in the history.
-pub(super) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
+pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
     let metrics = Arc::new(Metrics::new());
     let sources = Sources { rules_dir: None, policy_file: None, policy: retry::Policy::default() };
     Ingest::new(Parts {

@@ -92,6 +92,7 @@ impl Ingest {
         let verdict = self.record(fingerprint, verdict).await?;
         if !evidence.is_untrusted() {
             self.parts.judging.learn(&evidence.key, &verdict);
+            self.note_verdict(&evidence.key, &verdict);
         }
         self.parts.learned.judged(&verdict);
         self.parts.metrics.judged(verdict.cause, verdict.action);

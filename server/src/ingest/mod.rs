@@ -6,7 +6,7 @@
 mod again;
 mod close;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod forget;
 mod judge;
 mod opening;
@@ -22,8 +22,12 @@ mod stage;
 mod start;
 mod worker;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
+use again::ShortOfMemory;
 pub(crate) use refusal::Refusal;
 use request::{Answer, Request};
 pub(crate) use request::{Change, Opened, Running};
@@ -76,6 +80,7 @@ pub(crate) struct Parts {
 pub(crate) struct Ingest {
     requests: mpsc::Sender<Request>,
     weighing: Arc<Semaphore>,
+    short_of_memory: Arc<Mutex<ShortOfMemory>>,
     parts: Parts,
 }
 
@@ -84,7 +89,8 @@ impl Ingest {
     pub(crate) fn new(parts: Parts) -> (Self, Worker) {
         let (requests, queue) = mpsc::channel(QUEUE);
         let worker = Worker::new(parts.clone(), queue, broadcast::Sender::new(CHANGES));
-        (Self { requests, weighing: Arc::new(Semaphore::new(WEIGHED_AT_ONCE)), parts }, worker)
+        let weighing = Arc::new(Semaphore::new(WEIGHED_AT_ONCE));
+        (Self { requests, weighing, short_of_memory: Arc::default(), parts }, worker)
     }
 
     /// Opens an attempt for a stream, or hands it over to it.
