@@ -12,6 +12,7 @@
 //! | `grpc`, `http` | convert, call, convert |
 //! | `ingest` | the only writer: open attempts, acknowledgements, seals, verdicts |
 //! | `learned` | the history, shared |
+//! | `answers` | predictions worked out since the history last changed |
 //! | `judging` | rules and failures seen before, shared |
 //! | `placing` | the pools in force, and what is open in them, shared |
 //! | `reload` | files that are read again while the server runs |

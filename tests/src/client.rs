@@ -70,22 +70,46 @@ impl Sender {
         self.acknowledged().await
     }
 
-    /// Sends `batches` of `size` samples each, a few of them ahead of their acknowledgements, as the agent does.
+    /// Sends the samples `first` to `last` in batches of `size`, a few of them ahead of their acknowledgements, as the agent does;
+    /// each number that is acknowledged goes to `heard`. Answers may be on the way when it returns: see [`Self::close`].
     ///
     /// # Errors
     /// The status with which the server ended the stream.
-    pub async fn deliver(&mut self, attempt: &str, batches: u64, size: u64) -> Result<(), Status> {
-        let (mut sent, mut acknowledged) = (0, 0);
-        while acknowledged < batches * size {
-            if sent < batches && sent * size < acknowledged + IN_FLIGHT * size {
+    pub async fn deliver(
+        &mut self,
+        attempt: &str,
+        (first, last): (u64, u64),
+        size: u64,
+        mut heard: impl FnMut(u64),
+    ) -> Result<(), Status> {
+        let (mut next, mut acknowledged) = (first, first - 1);
+        while acknowledged < last {
+            if next <= last && next <= acknowledged + IN_FLIGHT * size {
                 // a stream that has ended says why when it is read
-                let _ended = self.send(batch(attempt, sent * size + 1, size)).await;
-                sent += 1;
+                let _ended = self.send(batch(attempt, next, size.min(last + 1 - next))).await;
+                next += size;
                 continue;
             }
-            acknowledged = self.acknowledged().await?;
+            acknowledged = self.acknowledged().await?.max(acknowledged);
+            heard(acknowledged);
         }
         Ok(())
+    }
+
+    /// Sends the end of an attempt and waits until it is sealed.
+    ///
+    /// # Errors
+    /// The status with which the server ended the stream.
+    pub async fn close(&mut self, finish: impl Into<Sent>) -> Result<(), Status> {
+        // a stream that has ended says why when it is read
+        let _ended = self.send(finish).await;
+        loop {
+            match self.next().await? {
+                Some(Answer::Ack(ack)) if ack.sealed => return Ok(()),
+                Some(Answer::Ack(_)) => {}
+                other => return Err(Status::aborted(format!("no end but {other:?}"))),
+            }
+        }
     }
 
     /// The number that the next answer acknowledges.

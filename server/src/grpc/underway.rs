@@ -57,7 +57,11 @@ impl Underway {
             match next.answer_now() {
                 None => break,
                 Some(Ok(number)) => acknowledged = number,
-                Some(Err(refusal)) => self.refused = Some(refusal),
+                Some(Err(refusal)) => {
+                    // told after this acknowledgement, and nothing behind it
+                    self.refused = Some(refusal);
+                    break;
+                }
             }
             self.batches.pop_front();
         }

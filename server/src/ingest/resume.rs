@@ -118,7 +118,7 @@ impl Worker {
             for (attempt, fed) in attempts.iter().zip(fed) {
                 let place = self.parts.placing.places().hold(&attempt.opening.pool);
                 let new = Session { place, ..Session::new(Arc::new(attempt.clone()), self.now()) };
-                let session = if fed { self.take_up(new).await? } else { new };
+                let session = self.take_up(new, fed).await?;
                 self.sessions.insert(attempt.id.clone(), session);
             }
         }
@@ -159,8 +159,11 @@ impl Worker {
         Ok(loaded)
     }
 
-    /// Reads how far an attempt had come.
-    async fn take_up(&self, mut session: Session) -> Result<Session, StoreError> {
+    /// Reads how far an attempt had come, if it was fed at all.
+    async fn take_up(&self, mut session: Session, fed: bool) -> Result<Session, StoreError> {
+        if !fed {
+            return Ok(session);
+        }
         let (id, progress) = (session.attempt.id.clone(), &mut session.progress);
         // a run at a time: an attempt that never ends has more samples than memory
         let extent = store::each_run(&self.parts.store, &id, |run| {

@@ -3,6 +3,8 @@
 //! Fragments are packed fast, because they live until they are rolled into a block; blocks stay for ever, so they are made as small
 //! as it goes. Bytes are in `FORMAT.md`. Decoding allocates for 4,096 samples at most and never panics.
 
+use std::borrow::Cow;
+
 use super::{
     block::{MAX_BLOCK_SAMPLES, put_block, read_block},
     bytes::{self, Damage, Reader, put_varint},
@@ -121,13 +123,10 @@ fn split(runs: Vec<Run>, size: usize) -> Vec<Vec<Run>> {
 }
 
 fn encode(runs: &[Run], effort: Effort) -> Result<Vec<u8>, Damage> {
-    let joined: Vec<Sample>;
-    let samples = match runs {
-        [one] => &one.samples,
-        _ => {
-            joined = runs.iter().flat_map(|run| &run.samples).copied().collect();
-            &joined
-        }
+    let samples: Cow<'_, [Sample]> = if let [one] = runs {
+        Cow::Borrowed(&one.samples)
+    } else {
+        runs.iter().flat_map(|run| &run.samples).copied().collect()
     };
     let mut out = vec![if effort == Effort::Fast { VARINT } else { LANES }];
     put_varint(&mut out, runs.len() as u64);
@@ -136,8 +135,8 @@ fn encode(runs: &[Run], effort: Effort) -> Result<Vec<u8>, Damage> {
         put_varint(&mut out, run.samples.len() as u64);
     }
     match effort {
-        Effort::Fast => put_columns(&mut out, samples, Packing::Varint)?,
-        Effort::Smallest => put_block(&mut out, samples)?,
+        Effort::Fast => put_columns(&mut out, &samples, Packing::Varint)?,
+        Effort::Smallest => put_block(&mut out, &samples)?,
     }
     Ok(bytes::seal(out))
 }

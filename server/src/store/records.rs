@@ -147,7 +147,7 @@ async fn read<T: Record>(store: &Store, key: Vec<u8>) -> Result<Option<T>, Store
 
 async fn load<T, F>(store: &Store, kind: Kind, mut take: F) -> Result<Loaded, StoreError>
 where
-    T: Record,
+    T: Record + Send + 'static,
     F: FnMut(T) + Send,
 {
     let mut loaded = Loaded::default();
@@ -161,22 +161,27 @@ where
             tracing::error!(key = %keys::text(&key), %damage, "skipped a damaged record of the store");
         }
     };
-    let (prefix, mut joiner) = (kind.prefix(), Joiner::default());
+    let (prefix, mut joiner, mut before) = (kind.prefix(), Joiner::default(), Vec::new());
     let mut page = store.scan(&prefix, None, Limit::PAGE).await?;
     loop {
         let after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
-        // the next page is read while this one is understood
+        // the next page is read while this one is understood, and the records of the one before are taken
         let next = after.map(|after| {
             let (store, prefix) = (store.clone(), prefix.clone());
             let read = async move { store.scan(&prefix, Some(&after), Limit::PAGE).await };
             AbortOnDropHandle::new(TaskTracker::new().spawn(read))
         });
-        for entry in &page.entries {
-            joiner.push(entry).map(&mut accept).unwrap_or_default();
-        }
+        let understood = tokio::task::spawn_blocking(move || {
+            let records: Vec<Joined<T>> =
+                page.entries.iter().filter_map(|entry| joiner.push(entry)).collect();
+            (joiner, records)
+        });
+        before.into_iter().for_each(&mut accept);
+        (joiner, before) = understood.await.map_err(|error| StoreError::Unavailable(error.to_string()))?;
         let Some(next) = next else { break };
         page = next.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
     }
+    before.into_iter().for_each(&mut accept);
     joiner.finish().map(&mut accept).unwrap_or_default();
     Ok(loaded)
 }

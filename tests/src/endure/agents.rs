@@ -14,7 +14,7 @@ use plimsoll_proto::v1::{self as pb, server_message::Message as Answer, stats_cl
 use tokio::{sync::watch, task::JoinSet};
 use tonic::{Code, Status, transport::Channel};
 
-use crate::{Sender, batch, finish, hello, sample};
+use crate::{Sender, finish, hello, sample};
 
 /// Samples of an attempt: enough for a sealed block of its first part while it still runs.
 pub(super) const SAMPLES: u64 = 1200;
@@ -103,14 +103,15 @@ async fn deliver(url: &str, attempt: &str, acknowledged: &mut u64, total: &Atomi
         let lost = format!("{acknowledged} was acknowledged, {welcome} is there");
         return Err(Status::data_loss(lost));
     }
-    let mut first = (welcome / BATCH).saturating_sub(REPEATED) * BATCH + 1;
-    while first <= SAMPLES {
-        let said = stream.exchange(batch(attempt, first, BATCH)).await?;
+    let first = (welcome / BATCH).saturating_sub(REPEATED) * BATCH + 1;
+    let mut before = first - 1;
+    let heard = |said: u64| {
         *acknowledged = said.max(*acknowledged);
-        total.fetch_add(BATCH, Relaxed);
-        first += BATCH;
-    }
-    stream.exchange(finish(attempt, SAMPLES, Some(0))).await.map(drop)
+        total.fetch_add(said.saturating_sub(before), Relaxed);
+        before = said;
+    };
+    stream.deliver(attempt, (first, SAMPLES), BATCH, heard).await?;
+    stream.close(finish(attempt, SAMPLES, Some(0))).await
 }
 
 /// Delivers what is missing of the attempts in a ledger, undisturbed.
@@ -169,7 +170,7 @@ async fn shown(client: &mut StatsClient<Channel>, attempt: &str) -> Result<pb::G
     Ok(client.get_attempt(request).await?.into_inner())
 }
 
-/// A summary without what differs between two runs of the same: its name, and when it was.
+/// A summary without what differs between two runs of the same: its name, when it was, and what was expected of it then.
 fn comparable(summary: pb::Summary) -> pb::Summary {
-    pb::Summary { attempt: String::new(), started_unix_ms: 0, ..summary }
+    pb::Summary { attempt: String::new(), started_unix_ms: 0, predicted: None, ..summary }
 }

@@ -1,5 +1,6 @@
 //! Mixed load for as long as one likes: agents come and go, break off and come back, and meanwhile everything is asked. What
-//! the server uses is read again and again: memory must not grow, and the disk must stay within what is to be kept.
+//! the server uses is read again and again: memory must not grow, and the disk must stay within what is to be kept. Samples get old
+//! within seconds here, so that they become fewer and go all the time.
 
 use std::{
     fmt,
@@ -12,6 +13,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
+use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
 use tokio::{
     sync::watch,
     task::JoinSet,
@@ -21,9 +23,9 @@ use tonic::{Status, transport::Endpoint};
 
 use super::{Dice, asking};
 use crate::{
-    Programs, QUIET, Sender, Server, batch,
+    Programs, QUIET, Sender, Server,
     figures::{Usage, bytes_below, median, metric},
-    finish, hello,
+    finish, hello, sample,
 };
 
 /// Samples of one message.
@@ -34,6 +36,11 @@ const BATCHES: u64 = 60;
 const PACKAGES: u64 = 50;
 /// Bound on the bytes of sealed samples: little, so that old ones go all the time.
 const SERIES_BYTES: u64 = 256 << 10;
+/// Time after which samples become fewer, and after which they go.
+const FULL_FOR: &str = "1s";
+const KEEP_FOR: &str = "5s";
+/// Longer than the load, if nothing got old within it: on a machine that stands still for seconds.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Attempts that the server learns from: a bound that is reached soon.
 const HISTORY: &str = "2000";
 /// What the engine takes at most of what it holds (measured: 1.6 to 2.6), and what it takes for itself.
@@ -70,8 +77,10 @@ pub struct Soaked {
     pub samples: u64,
     /// Answers of the other services.
     pub answers: u64,
-    /// Blocks of old samples that the server removed or made smaller.
-    pub old_blocks: u64,
+    /// Blocks of old samples that the server made smaller.
+    pub thinned: u64,
+    /// Blocks of old samples that the server removed.
+    pub removed: u64,
     /// Resident memory at each look, KiB.
     pub resident_kib: Vec<f64>,
     /// Bytes of the data directory at each look, and the bound at that time.
@@ -94,7 +103,8 @@ impl Soak {
         let dir = tempfile::tempdir()?;
         let series = SERIES_BYTES.to_string();
         let options = ["--series-max-bytes", &series, "--history-attempts", HISTORY, "--store-cache", "8MiB"];
-        let options = [&options[..], &["--log", QUIET]].concat();
+        let old = ["--series-full-for", FULL_FOR, "--series-keep-for", KEEP_FOR];
+        let options = [&options[..], &old[..], &["--log", QUIET]].concat();
         let server = Server::start_with(programs, dir.path(), &options)?;
         let (stop, stops) = watch::channel(false);
         let done = Arc::new(Done::default());
@@ -128,7 +138,11 @@ impl Soak {
     ) -> anyhow::Result<Soaked> {
         let (mut soaked, end) = (Soaked::default(), Instant::now() + self.time);
         let mut tick = interval(self.look_every);
-        while tick.tick().await < end {
+        loop {
+            let (now, aged) = (tick.tick().await, soaked.thinned > 0 && soaked.removed > 0);
+            if now >= end && (aged || now >= end + PATIENCE) {
+                break;
+            }
             let usage = Usage::of(server.pid()).context("the server has ended")?;
             let disk = bytes_below(dir)?;
             let attempts = done.attempts.load(Relaxed);
@@ -139,14 +153,16 @@ impl Soak {
             let metrics = tokio::task::block_in_place(|| server.get("/metrics"))?.1;
             let old = |kind| metric(&metrics, &format!("plimsoll_store_old_blocks_total{{kind=\"{kind}\"}}"));
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
-            let old_blocks = (old("removed").unwrap_or(0.0) + old("thinned").unwrap_or(0.0)) as u64;
-            soaked.old_blocks = old_blocks;
+            let count = |kind| old(kind).unwrap_or(0.0) as u64;
+            (soaked.thinned, soaked.removed) = (count("thinned"), count("removed"));
             tell(format!(
-                "{attempts} attempts, {} samples, {} MiB resident, {} MiB on disk (bound {}), {old_blocks} old blocks",
+                "{attempts} attempts, {} samples, {} MiB resident, {} MiB on disk (bound {}), {} old blocks thinned, {} removed",
                 done.samples.load(Relaxed),
                 usage.resident_kib / 1024,
                 disk >> 20,
                 bound >> 20,
+                soaked.thinned,
+                soaked.removed,
             ));
         }
         Ok(soaked)
@@ -167,6 +183,7 @@ impl Soaked {
         let over = self.disk.iter().find(|(bytes, bound)| bytes > bound);
         ensure!(over.is_none(), "the disk holds more than it may: {over:?} (bytes, bound)");
         ensure!(self.attempts > 0 && self.answers > 0, "nothing happened: {self}");
+        ensure!(self.thinned > 0 && self.removed > 0, "no old samples became fewer and went: {self}");
         Ok(())
     }
 }
@@ -175,13 +192,21 @@ impl fmt::Display for Soaked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (early, late) = self.resident();
         let most = self.disk.iter().map(|(bytes, _)| bytes >> 20).max().unwrap_or(0);
-        let Self { attempts, samples, answers, old_blocks, .. } = self;
+        let Self { attempts, samples, answers, thinned, removed, .. } = self;
         write!(
             f,
-            "{attempts} attempts, {samples} samples, {answers} answers, {old_blocks} old blocks; resident {early:.0} KiB in the \
+            "{attempts} attempts, {samples} samples, {answers} answers, {thinned} old blocks thinned, {removed} removed; resident {early:.0} KiB in the \
              second quarter and {late:.0} KiB in the last; at most {most} MiB on disk"
         )
     }
+}
+
+/// Samples of a build whose need nobody could guess: what repeats itself is small already, and cannot become smaller.
+fn noisy(attempt: &str, first: u64) -> Sent {
+    let need = |n: u64| (n.wrapping_pow(5) % 10_007) << 12;
+    let row = |n| pb::Sample { need_bytes: need(n), memory_bytes: need(n), ..sample(n) };
+    let samples = (first..first + BATCH).map(row).collect();
+    Sent::Batch(pb::Batch { attempt: attempt.to_owned(), first_sequence: first, lost: 0, samples })
 }
 
 /// Attempt after attempt; between two of them and sometimes within one the agent goes and comes back.
@@ -204,7 +229,7 @@ async fn stream(
             sent = stream.exchange(hello.clone()).await?;
             let until = if dice.below(4) == 0 { sent + dice.below(10) * BATCH } else { last };
             while sent < until.min(last) && !*stop.borrow() {
-                sent = stream.exchange(batch(&attempt, sent + 1, BATCH)).await?;
+                sent = stream.exchange(noisy(&attempt, sent + 1)).await?;
                 done.samples.fetch_add(BATCH, Relaxed);
                 tokio::time::sleep(Duration::from_millis(dice.below(soak.pause_ms))).await;
             }

@@ -61,7 +61,7 @@ async fn stream(url: &str, count: u64, round: usize) -> anyhow::Result<f64> {
 async fn send(url: &str, attempt: &str, batches: u64) -> Result<(), tonic::Status> {
     let mut stream = Sender::connect(url).await?;
     stream.exchange(hello(attempt, "bench")).await?;
-    stream.deliver(attempt, batches, BATCH).await?;
+    stream.deliver(attempt, (1, batches * BATCH), BATCH, |_| {}).await?;
     let last_sequence = batches * BATCH;
     stream.exchange(finish(attempt, last_sequence, Some(0))).await.map(drop)
 }
