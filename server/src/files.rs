@@ -1,7 +1,7 @@
 //! How many files this process may have open. Every connection is one, and the usual soft limit of 1,024 is one of programs
 //! that use `select`: whoever does not may raise it to the hard limit.
 
-use std::{io, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -32,6 +32,25 @@ pub(crate) fn connections() -> Connections {
     let [grpc, http] =
         room(files.unwrap_or(u64::MAX)).map(|room| usize::try_from(room).unwrap_or(usize::MAX));
     Connections { grpc, http }
+}
+
+/// A disk.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Disk {
+    /// Bytes that this process may still write.
+    pub(crate) free: u64,
+    /// All of its bytes.
+    pub(crate) size: u64,
+}
+
+/// The disk that holds `dir`.
+///
+/// # Errors
+/// The system does not say.
+pub(crate) fn disk(dir: &Path) -> io::Result<Disk> {
+    let said = rustix::fs::statvfs(dir)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(said.f_frsize);
+    Ok(Disk { free: bytes(said.f_bavail), size: bytes(said.f_blocks) })
 }
 
 /// Returns when the next connection may be taken: at once if only one connection failed, else after a moment, because there is

@@ -215,6 +215,41 @@ async fn a_retry_after_an_oom_kill_becomes_a_bigger_pod() {
 }
 
 #[tokio::test]
+async fn a_pod_is_sent_to_the_pool_that_its_job_fits() {
+    let settings = tempfile::tempdir().unwrap();
+    let file = settings.path().join("pools.toml");
+    let pools = "[[pool]]\nname = \"big\"\nmemory = \"64GiB\"\nprice_gib_hour = 1\nnode_selector = { size = \"big\" }\n\
+                 [[pool]]\nname = \"small\"\nmemory = \"8GiB\"\nnode_selector = { size = \"small\" }\n\
+                 tolerations = [{ key = \"ci\", operator = \"Exists\" }]\n\
+                 [kind.auto]\npriority_class = \"ci-low\"\nnode_selector = { builds_auto = \"true\" }\n";
+    std::fs::write(&file, pools).unwrap();
+    let options = ["--admit-mode", "on", "--pools-file", file.to_str().unwrap()];
+    let webhook = start(&options);
+    for number in 0..8 {
+        webhook.attempt(&format!("before-{number}"), "1", 900 + number, false).await;
+    }
+    let mut asked = pod();
+    asked["spec"]["priority"] = json!(0);
+    let kind = json!({ "name": "PLIMSOLL_BUILD_KIND", "value": "auto" });
+    asked["spec"]["containers"][0]["env"].as_array_mut().unwrap().push(kind);
+    let (after, _) = webhook.admit(&asked).await;
+    let spec = &after["spec"];
+    assert_eq!(
+        (&spec["nodeSelector"]["size"], &spec["nodeSelector"]["builds_auto"]),
+        (&json!("small"), &json!("true"))
+    );
+    assert_eq!(spec["tolerations"][1], json!({ "key": "ci", "operator": "Exists" }));
+    assert_eq!((&spec["priorityClassName"], &spec["priority"]), (&json!("ci-low"), &json!(null)));
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    let mut named = after.clone();
+    named["metadata"]["name"] = json!("runner-abcdefg");
+    std::fs::write(file.path(), named.to_string()).unwrap();
+    assert_eq!(crate::deploy::complaints(file.path()).unwrap_or_default(), Vec::<String>::new());
+    let (same, response) = webhook.admit(&after).await;
+    assert!(same == after && response["patch"].is_null(), "{response}");
+}
+
+#[tokio::test]
 async fn without_a_word_from_the_operator_pods_stay_as_they_are() {
     let webhook = start(&[]);
     for number in 0..8 {
@@ -224,6 +259,29 @@ async fn without_a_word_from_the_operator_pods_stay_as_they_are() {
     assert_eq!(after, pod());
     let (_, metrics) = webhook.server.get("/metrics").unwrap();
     assert!(metrics.contains("plimsoll_admissions_total{kind=\"dry_run\"} 1\n"), "{metrics}");
+}
+
+#[tokio::test]
+async fn in_shadow_mode_pods_get_the_agent_that_measures_and_no_size_but_for_a_stack_that_is_in_force() {
+    let on = ["--admit-mode", "on", "--admit-agent-image", "agent:1", "--shadow", "on"];
+    let sizes = |pod: &Value| pod["spec"]["containers"][0]["resources"].clone();
+    for (apply, sized) in [("*=0", false), ("e4s=100%", true)] {
+        let webhook = start(&[&on[..], &["--shadow-apply", apply]].concat());
+        for number in 0..8 {
+            webhook.attempt(&format!("before-{number}"), "1", 900, false).await;
+        }
+        let (after, _) = webhook.admit(&pod()).await;
+        assert_eq!(sizes(&after) != sizes(&pod()), sized, "{apply}: {after}");
+        assert!(after["spec"]["initContainers"].to_string().contains("agent:1"), "{after}");
+        let (_, metrics) = webhook.server.get("/metrics").unwrap();
+        let seen = metrics.contains("plimsoll_shadow_withheld_total{kind=\"pod\"} 1\n");
+        assert_eq!(seen, !sized, "what would be done is counted");
+        // a person's own word counts
+        let mut own = pod();
+        own["metadata"]["annotations"]["plimsoll/memory-limit"] = json!("96Gi");
+        let (after, _) = webhook.admit(&own).await;
+        assert!(sizes(&after)["limits"]["memory"] == json!("96Gi"), "{after}");
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use toml::de::{DeTable, DeValue};
 
 use super::{Mistake, table};
@@ -26,9 +26,13 @@ pub struct Args {
     /// Address for gRPC [default: 127.0.0.1:7410].
     #[arg(long, value_name = "IP:PORT")]
     grpc_listen: Option<String>,
-    /// Address for HTTP: /v1/allocation, /v1/collect, /metrics, /livez, /readyz [default: 127.0.0.1:7411].
+    /// Address for HTTP: the web page, /v1/allocation, /v1/collect, /metrics, /livez, /readyz [default: 127.0.0.1:7411].
     #[arg(long, value_name = "IP:PORT")]
     http_listen: Option<String>,
+    /// File that says who may call what (tokens, issuers of tokens, certificates); changes are taken over. Without it everybody may
+    /// call everything.
+    #[arg(long, value_name = "FILE")]
+    access_file: Option<String>,
     /// What is logged, for example info or `plimsoll_server=debug` [default: info].
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
@@ -77,9 +81,19 @@ pub struct Args {
     /// Largest share of attempts that may need more than their limit, for example 1%.
     #[arg(long, value_name = "SHARE")]
     max_failures: Option<String>,
+    /// Largest share of the last size by which a predicted memory size may go down at once, for example 25%; less than 5% is
+    /// left as it is [default: sizes follow at once].
+    #[arg(long, value_name = "SHARE")]
+    max_decrease: Option<String>,
     /// Attempts of one job, the first included, that verdicts allow [default: 3].
     #[arg(long, value_name = "N")]
     max_attempts: Option<String>,
+    /// on: predict and show it, but put it into force only for the builds of --shadow-apply [default: off].
+    #[arg(long, value_name = "SWITCH")]
+    shadow: Option<String>,
+    /// Shares of the builds, by stack, for which predictions are in force in shadow mode, for example `e4s=10%,*=1%` [default: none].
+    #[arg(long, value_name = "LIST")]
+    shadow_apply: Option<String>,
     /// Directory with more rules for lines of logs (*.toml, or Spack's taxonomy as *.yaml); changes are taken over, at once
     /// with SIGHUP.
     #[arg(long, value_name = "DIR")]
@@ -88,6 +102,10 @@ pub struct Args {
     /// of --rules-dir.
     #[arg(long, value_name = "FILE")]
     retry_policy: Option<String>,
+    /// File with the pools that builds run in, and the rules that put them there ([[pool]], [[rule]] and [kind.NAME] tables);
+    /// changes are taken over as those of --rules-dir.
+    #[arg(long, value_name = "FILE")]
+    pools_file: Option<String>,
     /// Project of the specs that stock Spack asks for [default: that of the newest attempt].
     #[arg(long, value_name = "PATH")]
     allocation_project: Option<String>,
@@ -172,6 +190,23 @@ pub struct Args {
     /// Address at which that agent finds this server [default: <http://plimsoll:7410>].
     #[arg(long, value_name = "URL")]
     admit_agent_server: Option<String>,
+    /// What a GiB and a core cost for an hour, as 0.005/0.04; of single pools after it, as 0.005/0.04, big=0.006/0.05.
+    #[arg(long, value_name = "PRICES")]
+    prices: Option<String>,
+    /// Currency of the prices, for example EUR.
+    #[arg(long, value_name = "NAME")]
+    currency: Option<String>,
+    /// Classes of branches and tags for statistics, NAME=PATTERN with spaces between; the first that takes a ref counts, and
+    /// "other" is what none takes [default: pull-request, tag and protected, as they are commonly named].
+    #[arg(long, value_name = "CLASSES")]
+    ref_classes: Option<String>,
+}
+
+/// What `--help` says of a setting; empty if it is not an option.
+pub(super) fn meaning(name: &str) -> String {
+    let command = Args::command();
+    let option = command.get_arguments().find(|option| option.get_id() == name);
+    option.and_then(clap::Arg::get_help).map(ToString::to_string).unwrap_or_default()
 }
 
 /// One value with its place.
@@ -251,12 +286,13 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 }
 
 impl Args {
-    fn values(&self) -> [(&'static str, &Option<String>); 50] {
-        [
+    fn values(&self) -> Vec<(&'static str, &Option<String>)> {
+        vec![
             ("data_dir", &self.data_dir),
             ("grpc_listen", &self.grpc_listen),
             ("http_listen", &self.http_listen),
             ("log", &self.log),
+            ("access_file", &self.access_file),
             ("log_format", &self.log_format),
             ("store_cache", &self.store_cache),
             ("history_attempts", &self.history_attempts),
@@ -272,9 +308,13 @@ impl Args {
             ("memory_cap", &self.memory_cap),
             ("failure_price", &self.failure_price),
             ("max_failures", &self.max_failures),
+            ("max_decrease", &self.max_decrease),
             ("max_attempts", &self.max_attempts),
+            ("shadow", &self.shadow),
+            ("shadow_apply", &self.shadow_apply),
             ("rules_dir", &self.rules_dir),
             ("retry_policy", &self.retry_policy),
+            ("pools_file", &self.pools_file),
             ("allocation_project", &self.allocation_project),
             ("allocation_extras", &self.allocation_extras),
             ("allocation_max_memory_request", &self.allocation_max_memory_request),
@@ -303,6 +343,9 @@ impl Args {
             ("admit_agent_cpu", &self.admit_agent_cpu),
             ("admit_agent_memory", &self.admit_agent_memory),
             ("admit_agent_server", &self.admit_agent_server),
+            ("prices", &self.prices),
+            ("currency", &self.currency),
+            ("ref_classes", &self.ref_classes),
         ]
     }
 }

@@ -8,6 +8,7 @@ use crate::{
     domain::{Bytes, Cores},
     gantry::Extra,
     gitlab, retry,
+    stats::{Prices, RefClasses},
 };
 
 /// One setting. `get` gives an empty text for one that is not set.
@@ -35,6 +36,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("data_dir", data_dir, directory, |dir: &PathBuf| dir.display().to_string()),
     setting!("grpc_listen", grpc_listen, parse::address, ToString::to_string),
     setting!("http_listen", http_listen, parse::address, ToString::to_string),
+    setting!("access_file", access_file, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
     setting!("log", log, log_filter, String::clone),
     setting!("log_format", log_format, log_format, |format: &LogFormat| show_log_format(*format)),
     setting!("store_cache", store_cache, |t| parse::size(t).map(|b| b.0), |b: &u64| size(Bytes(*b))),
@@ -73,10 +75,21 @@ pub(super) const SETTINGS: &[Setting] = &[
         |price: &Option<f64>| price.map(|price| price.to_string()).unwrap_or_default()
     ),
     setting!("max_failures", predict.failure_ceiling, parse::share, ToString::to_string),
+    setting!("shadow", shadow.on, parse::on_off, |on: &bool| if *on { "on" } else { "off" }.to_owned()),
+    setting!("shadow_apply", shadow.apply, parse::shares, |apply: &Vec<(String, f64)>| {
+        let written = apply.iter().map(|(stack, share)| format!("{stack}={share}"));
+        written.collect::<Vec<_>>().join(",")
+    }),
+    setting!("max_decrease", predict.max_decrease, |t| parse::up_to_all(t).map(Some), |most: &Option<
+        f64,
+    >| {
+        most.map(|most| most.to_string()).unwrap_or_default()
+    }),
     setting!("rules_dir", rules_dir, |t| directory(t).map(Some), |dir: &Option<PathBuf>| {
         dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default()
     }),
     Setting { name: "retry_policy", set: set_retry_policy, get: show_retry_policy },
+    setting!("pools_file", pools_file, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
     setting!("max_attempts", retry.max_attempts, |t| parse::number(t, &(1..=20)), ToString::to_string),
     setting!("allocation_project", gantry.project, |t| project(t).map(Some), |p: &Option<String>| p
         .clone()
@@ -150,12 +163,20 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("admit_agent_cpu", admission.agent_cpu, parse::cores, |c: &Cores| show_cores(Some(*c))),
     setting!("admit_agent_memory", admission.agent_memory, parse::size, |b: &Bytes| size(*b)),
     setting!("admit_agent_server", admission.agent_server, plain, String::clone),
+    setting!("prices", stats.prices, Prices::parse, ToString::to_string),
+    setting!("currency", stats.currency, currency, String::clone),
+    setting!("ref_classes", stats.ref_classes, RefClasses::parse, ToString::to_string),
 ];
 
 /// A word without spaces, as an image or an address is.
 fn plain(text: &str) -> Result<String, String> {
     let fits = !text.is_empty() && !text.chars().any(|c| c.is_whitespace() || c.is_control());
     if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is empty or holds spaces")) }
+}
+
+fn currency(text: &str) -> Result<String, String> {
+    let fits = text.chars().count() <= 8 && !text.chars().any(|c| c.is_whitespace() || c.is_control());
+    if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is not a currency; write it as EUR")) }
 }
 
 fn namespaces(text: &str) -> Result<Vec<String>, String> {

@@ -41,6 +41,9 @@ struct Variables {
     build_jobs: Option<String>,
 }
 
+/// A job keeps what it has. Spack takes it without a complaint, also with `require: [variables]`.
+pub(crate) const NOTHING: &str = r#"{"variables":{}}"#;
+
 /// What a job shall ask for.
 pub(crate) fn answer(prediction: &Prediction, settings: &Settings) -> Answer {
     let sent = |extra| settings.extras.contains(&extra);

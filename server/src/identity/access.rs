@@ -1,12 +1,14 @@
 //! Everybody who may call, as one file says: static tokens, those whose signature is believed, and certificates.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap},
     fmt,
     path::PathBuf,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use jsonwebtoken::Algorithm;
 use ring::digest;
 use serde::Deserialize;
@@ -40,7 +42,35 @@ pub(crate) enum Denied {
     NoGrant,
     /// It may do other things.
     #[error("{name} has not the role {}", role.as_str())]
-    NotAllowed { name: std::sync::Arc<str>, role: Role },
+    NotAllowed { name: Arc<str>, role: Role },
+}
+
+impl Denied {
+    /// Its name in metrics.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Nobody => "nobody",
+            Self::NotAccepted(_) => "not_accepted",
+            Self::NoGrant => "no_grant",
+            Self::NotAllowed { .. } => "not_allowed",
+        }
+    }
+}
+
+/// The token in a header `authorization`: of the scheme Bearer, or the password of the scheme Basic, which browsers and many
+/// scrapers can send.
+///
+/// # Errors
+/// It is of another scheme, or no token can be read from it.
+pub(crate) fn bearer(header: &str) -> Result<Cow<'_, str>, Denied> {
+    let (scheme, rest) = header.split_once(' ').unwrap_or((header, ""));
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Ok(Cow::Borrowed(rest.trim()));
+    }
+    let basic = scheme.eq_ignore_ascii_case("basic").then(|| BASE64_STANDARD.decode(rest.trim()).ok());
+    let basic = basic.flatten().and_then(|decoded| String::from_utf8(decoded).ok());
+    let token = basic.as_deref().and_then(|pair| pair.split_once(':')).map(|(_name, token)| token.to_owned());
+    token.map(Cow::Owned).ok_or(Denied::NotAccepted("must come as authorization: Bearer TOKEN"))
 }
 
 /// The file of access, as it is written.
@@ -117,10 +147,10 @@ fn usual_algorithms() -> Vec<Algorithm> {
 /// Who may do what.
 pub(crate) struct Access {
     anonymous: Roles,
-    tokens: HashMap<Digest, Identity>,
+    tokens: HashMap<Digest, Arc<Identity>>,
     issuers: Vec<Issuer>,
-    certificates: HashMap<String, Identity>,
-    remembered: Mutex<HashMap<Digest, (Identity, u64)>>,
+    certificates: HashMap<String, Arc<Identity>>,
+    remembered: Mutex<HashMap<Digest, (Arc<Identity>, u64)>>,
 }
 
 impl fmt::Debug for Access {
@@ -172,7 +202,7 @@ impl Access {
         for issuer in file.issuer {
             let name = issuer.issuer.clone();
             match issuer.checked(&read) {
-                Ok(issuer) if access.issuers.iter().any(|known| known.issuer == issuer.issuer) => {
+                Ok(issuer) if access.issuers.iter().any(|known| known.name == issuer.name) => {
                     wrong.push(format!("issuer {name:?}: is there twice; put its grants together"));
                 }
                 Ok(issuer) => access.issuers.push(issuer),
@@ -181,7 +211,7 @@ impl Access {
         }
         for table in file.certificate {
             let CertificateTable { dns_name, roles, projects, trusted } = table;
-            let identity = stated(&dns_name, roles, projects, trusted);
+            let identity = stated(&dns_name, roles.into_iter().collect(), projects, trusted);
             if access.certificates.insert(dns_name.clone(), identity).is_some() {
                 wrong.push(format!("certificate {dns_name:?}: is there twice"));
             }
@@ -192,7 +222,7 @@ impl Access {
     fn add_token(&mut self, token: TokenTable) -> Result<(), String> {
         let digest = hexadecimal(&token.sha256)
             .ok_or("sha256 must be 64 hexadecimal digits: printf %s TOKEN | sha256sum")?;
-        let identity = stated(&token.name, token.roles, token.projects, token.trusted);
+        let identity = stated(&token.name, token.roles.into_iter().collect(), token.projects, token.trusted);
         match self.tokens.insert(digest, identity) {
             Some(other) => Err(format!("is the token of {:?} too", other.name)),
             None => Ok(()),
@@ -208,15 +238,15 @@ impl Access {
         bearer: Option<&str>,
         certificate: &[String],
         now: u64,
-    ) -> Result<Identity, Denied> {
+    ) -> Result<Arc<Identity>, Denied> {
         if let Some(token) = bearer {
             return self.of_token(token, now);
         }
         let known = certificate.iter().find_map(|name| self.certificates.get(name));
         match known {
-            Some(identity) => Ok(identity.clone()),
+            Some(identity) => Ok(Arc::clone(identity)),
             None if self.anonymous == Roles::default() => Err(Denied::Nobody),
-            None => Ok(Identity { roles: self.anonymous, trusted: false, ..Identity::anyone() }),
+            None => Ok(stated("anonymous", self.anonymous, Vec::new(), false)),
         }
     }
 
@@ -226,28 +256,29 @@ impl Access {
         self.remembered.lock().unwrap().len()
     }
 
-    fn of_token(&self, token: &str, now: u64) -> Result<Identity, Denied> {
+    fn of_token(&self, token: &str, now: u64) -> Result<Arc<Identity>, Denied> {
         if token.len() > jwt::TOKEN_BYTES {
             return Err(Denied::NotAccepted("is longer than 16 KiB"));
         }
         let digest = sha256(token.as_bytes());
         if let Some(identity) = self.tokens.get(&digest) {
-            return Ok(identity.clone());
+            return Ok(Arc::clone(identity));
         }
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         match remembered.get(&digest) {
-            Some((identity, until)) if now < *until => return Ok(identity.clone()),
+            Some((identity, until)) if now < *until => return Ok(Arc::clone(identity)),
             Some(_expired) => drop(remembered.remove(&digest)),
             None => {}
         }
         // checking takes tens of microseconds: nobody waits for it
         drop(remembered);
         let (identity, until) = jwt::check(token, &self.issuers)?;
+        let identity = Arc::new(identity);
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         if remembered.len() >= REMEMBERED {
             remembered.clear();
         }
-        remembered.insert(digest, (identity.clone(), until));
+        remembered.insert(digest, (Arc::clone(&identity), until));
         Ok(identity)
     }
 }
@@ -278,19 +309,27 @@ impl IssuerTable {
             projects: table.projects.into(),
             trusted: table.trusted,
         });
-        Ok(Issuer { issuer, kind, audience, algorithms, leeway: LEEWAY, grants: grants.collect(), keys })
+        Ok(Issuer {
+            name: issuer,
+            kind,
+            audience,
+            algorithms,
+            leeway: LEEWAY,
+            grants: grants.collect(),
+            keys,
+        })
     }
 }
 
 /// Somebody of whom the file says all there is.
-fn stated(name: &str, roles: Vec<Role>, projects: Vec<String>, trusted: bool) -> Identity {
-    Identity {
+fn stated(name: &str, roles: Roles, projects: Vec<String>, trusted: bool) -> Arc<Identity> {
+    Arc::new(Identity {
         name: name.into(),
-        roles: roles.into_iter().collect(),
+        roles,
         projects: Projects::from(projects),
         proven: Proven::default(),
         trusted,
-    }
+    })
 }
 
 fn sha256(bytes: &[u8]) -> Digest {

@@ -20,7 +20,7 @@ pub(super) const TOKEN_BYTES: usize = 16 * 1024;
 #[derive(Debug)]
 pub(super) struct Issuer {
     /// As in the claim `iss`.
-    pub(super) issuer: String,
+    pub(super) name: String,
     pub(super) kind: Kind,
     /// What the claim `aud` must be or hold: a token for somebody else is none for us.
     pub(super) audience: String,
@@ -42,14 +42,14 @@ impl Issuer {
         let mut validation = Validation::new(algorithm);
         validation.leeway = self.leeway;
         validation.validate_nbf = true;
-        validation.set_issuer(&[&self.issuer]);
+        validation.set_issuer(&[&self.name]);
         validation.set_audience(&[&self.audience]);
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
         let claims =
             jsonwebtoken::decode::<Claims>(token, key, &validation).map_err(|error| why(&error))?.claims;
         let expires = claims.get("exp").and_then(serde_json::Value::as_u64).unwrap_or(0);
         let grant = self.grants.iter().find(|grant| grant.fits(&claims)).ok_or(Denied::NoGrant)?;
-        Ok((grant.identity(self.kind, &self.issuer, &claims), expires.saturating_add(self.leeway)))
+        Ok((grant.identity(self.kind, &self.name, &claims), expires.saturating_add(self.leeway)))
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) fn check(token: &str, issuers: &[Issuer]) -> Result<(Identity, u64), 
     let claimed =
         insecure_decode::<Claims>(token).map_err(|_shape| Denied::NotAccepted("is not known here"))?;
     let named = claimed.claims.get("iss").and_then(serde_json::Value::as_str);
-    let issuer = issuers.iter().find(|issuer| Some(issuer.issuer.as_str()) == named);
+    let issuer = issuers.iter().find(|issuer| Some(issuer.name.as_str()) == named);
     let key = issuer.and_then(|issuer| Some((issuer, issuer.keys.find(claimed.header.kid.as_deref())?)));
     // who is known here, and which keys there are, is nobody's business
     let (issuer, key) = key.ok_or(Denied::NotAccepted(NOT_SIGNED))?;

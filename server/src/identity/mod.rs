@@ -12,12 +12,12 @@ mod ring_verifier;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-pub(crate) use access::{Access, AccessFile};
+pub(crate) use access::{Access, AccessFile, Denied, bearer};
 use plimsoll_proto::job::Named;
 
-use crate::domain::{Attempt, AttemptId, Fault};
+use crate::domain::{Attempt, AttemptId, Fault, Key};
 
 /// What a caller may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
@@ -132,14 +132,17 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// Everybody, where no access is configured: may do and see all, and teaches.
-    pub(crate) fn anyone() -> Self {
-        Self {
-            name: "anyone".into(),
-            roles: Role::ALL.into_iter().collect(),
-            projects: Projects::default(),
-            proven: Proven::default(),
-            trusted: true,
-        }
+    pub(crate) fn anyone() -> Arc<Self> {
+        static ANYONE: LazyLock<Arc<Identity>> = LazyLock::new(|| {
+            Arc::new(Identity {
+                name: "anyone".into(),
+                roles: Role::ALL.into_iter().collect(),
+                projects: Projects::default(),
+                proven: Proven::default(),
+                trusted: true,
+            })
+        });
+        Arc::clone(&ANYONE)
     }
 
     /// Whether it may write this attempt.
@@ -175,6 +178,17 @@ impl Identity {
         self.may_see("key.project", &key.project)?;
         attempt.opening.untrusted = !self.trusted;
         Ok(())
+    }
+
+    /// Puts the proven project into a question that names none.
+    ///
+    /// # Errors
+    /// It may not ask for this project.
+    pub(crate) fn asks(&self, field: &str, key: &mut Key) -> Result<(), Fault> {
+        if key.project.is_empty() {
+            key.project.clone_from(&self.proven.project);
+        }
+        self.may_see(field, &key.project)
     }
 
     /// Whether it may write to, ask for and see this project; empty stands for all of them.

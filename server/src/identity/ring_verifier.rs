@@ -52,7 +52,7 @@ impl signature::Verifier<Vec<u8>> for RingVerifier {
             DecodingKeyKind::RsaModulusExponent { n, e } => {
                 ring_signature::RsaPublicKeyComponents { n, e }.verify(parameters, message, signature)
             }
-            _ => Err(ring::error::Unspecified),
+            DecodingKeyKind::SecretOrDer(_) => Err(ring::error::Unspecified),
         };
         let plain = |algorithm: &'static dyn ring_signature::VerificationAlgorithm| {
             let key = self.key.try_get_as_bytes().map_err(|_other_kind| ring::error::Unspecified)?;

@@ -9,6 +9,7 @@ use crate::{
     judging::{Judging, Sources},
     learned::Learned,
     metrics::Metrics,
+    placing::Placing,
     predict, retry,
     store::Store,
 };
@@ -24,6 +25,7 @@ pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
         store: store.clone(),
         learned: Learned::new(History::new(capacity)),
         judging: Judging::open(sources, Arc::clone(&metrics)).unwrap(),
+        placing: Placing::open(None, Arc::clone(&metrics)).unwrap(),
         metrics,
         clock: Clock,
         predict: Arc::new(predict::Settings::default()),

@@ -88,7 +88,7 @@ mod tests {
             open(ingest, &stream).await;
             let samples = vec![Sample { elapsed: Millis(1000), ..Sample::default() }];
             let append = Append { attempt: id(), first_sequence: 1, lost: 0, samples };
-            ingest.append(append, &stream).await.unwrap();
+            ingest.append(append, &stream).await.unwrap().answer().await.unwrap();
         };
         with_server(&store, asked).await;
         let first = of_open(&store).await.unwrap();

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! History -> pool    who speaks for the key, and how loudly (the ladder of similarity)
-//!         -> jobs    for how many build jobs
 //!         -> inputs  for how much input
+//!         -> curve   what other numbers of build jobs say, as lines
+//!         -> jobs    for how many build jobs
 //!         -> deviation, spread    the expected values, censored ones as "more than", and what nobody saw yet
 //!         -> plan    the sizes of least expected cost, one after the other
 //!         -> memory, rates    the answer
+//!         -> decrease    how far below the last one, if the operator bounds that
 //!         -> words   why
 //!         -> raise   what untrusted attempts may add
 //! pool    -> curve   the same build at other numbers of jobs
@@ -16,6 +18,9 @@
 //! an error. [`predict`] and [`explain`] are one computation.
 
 mod curve;
+mod decrease;
+#[cfg(test)]
+mod decrease_tests;
 mod deviation;
 #[cfg(test)]
 mod drift_tests;
@@ -36,7 +41,7 @@ mod words;
 
 use self::pool::{Heard, Pool};
 pub use self::settings::Settings;
-use crate::domain::{Bytes, Hints, History, JobsCurve, Key, Prediction, UsedAttempt};
+use crate::domain::{Bytes, Hints, History, JobsCurve, Key, Placed, Prediction, UsedAttempt};
 
 /// Attempts that [`explain`] lists at most, as the wire contract says.
 const LISTED: usize = 200;
@@ -58,7 +63,7 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
             weight: used.weight,
             need: Bytes::from_f64(used.need.exp2()),
             measured: used.fact.brief.proven().unwrap_or_default(),
-            build_jobs: Some(used.fact.jobs).filter(|jobs| *jobs > 0),
+            build_jobs: Some(u32::from(used.fact.jobs)).filter(|jobs| *jobs > 0),
             wall: used.fact.brief.wall,
             censored: used.fact.censored,
         })
@@ -71,8 +76,8 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
 /// What a build of `key` needs at different numbers of build jobs, and which of them fit `limit`.
 pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Option<Bytes>) -> JobsCurve {
     let mut pool = Pool::gather(history, key, settings, Heard::Trusted);
-    let usual = jobs::choose(&pool, key, settings);
     inputs::adjust(&mut pool, key);
+    let usual = jobs::choose(&pool, key, settings);
     curve::draw(&pool, u32::try_from(usual.value).unwrap_or(u32::MAX), limit)
 }
 
@@ -82,9 +87,10 @@ pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Opti
 pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: Bytes) -> Bytes {
     let above = |heard| {
         let mut pool = Pool::gather(history, key, settings, heard);
-        let build_jobs = jobs::choose(&pool, key, settings);
-        jobs::adjust(&mut pool, build_jobs.value);
         inputs::adjust(&mut pool, key);
+        let build_jobs = jobs::choose(&pool, key, settings);
+        let lines = curve::lines(&pool);
+        jobs::adjust(&mut pool, lines.memory, build_jobs.value);
         settings.bound_memory(memory::above(&pool, settings, price(history, settings), failed)).0
     };
     let trusted = above(Heard::Trusted);
@@ -116,20 +122,22 @@ fn work_out_from<'h>(
     heard: Heard,
 ) -> (Prediction, Pool<'h>) {
     let mut pool = Pool::gather(history, key, settings, heard);
-    let build_jobs = jobs::choose(&pool, key, settings);
-    let slope = jobs::adjust(&mut pool, build_jobs.value);
     inputs::adjust(&mut pool, key);
-    let wall = rates::wall(&pool, settings, build_jobs.value);
-    let sizes = if pool.used.is_empty() {
+    let build_jobs = jobs::choose(&pool, key, settings);
+    let lines = curve::lines(&pool);
+    jobs::adjust(&mut pool, lines.memory, build_jobs.value);
+    let wall = rates::wall(&pool, settings, (build_jobs.value, lines.shared));
+    let mut sizes = if pool.used.is_empty() {
         memory::default_sizes(settings)
     } else {
         memory::size(&pool, settings, price(history, settings))
     };
+    decrease::bound(&mut sizes, history, key, settings);
     let [cpu_request, cpu_limit] = rates::cpu(&pool, settings);
     let prediction = Prediction {
         confidence: words::confidence(&pool, sizes.width),
         attempts: pool.attempts(),
-        reason: words::reason(&pool, key, settings, &sizes, (build_jobs.value, slope)),
+        reason: words::reason(&pool, key, settings, &sizes, (build_jobs.value, lines.memory)),
         memory_request: sizes.request,
         memory_limit: sizes.limit,
         cpu_request,
@@ -137,6 +145,7 @@ fn work_out_from<'h>(
         build_jobs,
         wall_p50: wall.half,
         wall_p95: wall.most,
+        placed: Placed::default(),
     };
     (prediction, pool)
 }

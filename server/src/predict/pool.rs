@@ -189,6 +189,14 @@ fn lists_inside(rung: Rung) -> &'static [Rung] {
     }
 }
 
+/// Whether the attempt had the same input, or neither is known.
+pub(super) fn is_near(input: Option<u64>, fact: &Fact) -> bool {
+    match input {
+        None => fact.input.is_nan(),
+        Some(bytes) => !fact.input.is_nan() && nearness(Bytes(bytes).as_f64().log2(), fact) >= 0.5,
+    }
+}
+
 /// How much an attempt says about a build with this input, 1 if the inputs are alike or not known.
 fn nearness(asked: f64, fact: &Fact) -> f64 {
     if fact.input.is_nan() {

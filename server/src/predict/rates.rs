@@ -57,12 +57,12 @@ pub(super) struct Wall {
 }
 
 /// At `build_jobs`: attempts at other numbers of jobs count as they would at these.
-pub(super) fn wall(pool: &Pool<'_>, settings: &Settings, build_jobs: u64) -> Wall {
+/// `shared`: milliseconds that the jobs share.
+pub(super) fn wall(pool: &Pool<'_>, settings: &Settings, (build_jobs, shared): (u64, f64)) -> Wall {
     let (half, most) = (settings.wall_p50.as_f64(), settings.wall_p95.as_f64());
     let asked = u32::try_from(build_jobs).unwrap_or(u32::MAX);
-    let shared = jobs::shared_time(pool);
     let log = |used: &Used<'_>| {
-        let (log, had) = (f64::from(used.fact.rates[0]), used.fact.jobs);
+        let (log, had) = (f64::from(used.fact.rates[0]), u32::from(used.fact.jobs));
         // builds of other packages share another time
         let moved = shared > 0.0 && had > 0 && had != asked && used.rung >= Rung::Package;
         if moved { jobs::wall_shift(log.exp2(), shared, had, asked).log2() } else { log }

@@ -30,6 +30,9 @@ pub struct Settings {
     pub failure_price: Option<f64>,
     /// Share of builds that may need more than their limit, before the margin.
     pub failure_ceiling: f64,
+    /// A memory size goes down by at most this share of what was predicted for the newest attempt of the same key, and stays as it
+    /// is if it would go down by less than 5 %. `None`: sizes follow at once.
+    pub max_decrease: Option<f64>,
     /// No memory size goes below this.
     pub memory_floor: Bytes,
     /// No memory size goes above this: the largest place there is.
@@ -54,6 +57,7 @@ impl Default for Settings {
             wall_p95: Millis(60 * 60 * 1000),
             failure_price: None,
             failure_ceiling: 0.01,
+            max_decrease: None,
             // a shell, a compiler driver and the agent's own pages
             memory_floor: Bytes(64 * Bytes::MIB.0),
             memory_cap: None,

@@ -25,6 +25,26 @@ const MOST_JOBS: u32 = plimsoll_proto::limits::BUILD_JOBS;
 /// Points at most: those that were tried, powers of two between and beyond, the ones asked for and found.
 const POINTS: usize = 32;
 
+/// What attempts at different numbers of jobs say, as lines: the same for a prediction as for the curve.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Lines {
+    /// Bytes for each job more, 0 if there is no line.
+    pub(super) memory: f64,
+    /// Milliseconds that the jobs share: one job takes all of them, two take half. 0 if that is not known.
+    pub(super) shared: f64,
+}
+
+/// The lines of the curve.
+pub(super) fn lines(pool: &Pool<'_>) -> Lines {
+    let mut told = pool.used.iter().filter(|used| used.rung >= Rung::Package && used.fact.jobs > 0);
+    let first = told.next().map(|used| used.fact.jobs);
+    if told.all(|used| Some(used.fact.jobs) == first) {
+        return Lines::default();
+    }
+    let tried = Tried::judged(pool);
+    Lines { memory: tried.memory, shared: tried.shared }
+}
+
 /// The curve. `usual`: the jobs that a prediction would name.
 pub(super) fn draw(pool: &Pool<'_>, usual: u32, limit: Option<Bytes>) -> JobsCurve {
     let tried = Tried::of(pool);

@@ -6,7 +6,7 @@ use crate::{
     domain::{
         AttemptId, Bytes, CurveKnown, History, JobsCurve, Key, Millis, Outcome, Rung, Summary, test_summary,
     },
-    predict::{Settings, jobs_curve},
+    predict::{Settings, jobs_curve, predict},
 };
 
 const MIB: u64 = Bytes::MIB.0;
@@ -202,4 +202,30 @@ fn an_attempt_that_was_stopped_says_more_than_and_not_that_little_was_enough() {
     // stopped above all others: a part needs more than that
     let high = curve(&history(fine().chain((10..13).map(|id| stopped(id, 2, 3000)))), None);
     assert_eq!(at(&high, 2), (2000, 4500), "{}", high.reason);
+}
+
+#[test]
+fn a_prediction_counts_each_job_as_the_curve_does() {
+    // a line; more jobs that need less; the input says all, the jobs nothing; one number of jobs
+    let line = |n: usize| known(n, if n % 2 == 0 { 2 } else { 4 });
+    let contradictory = |n: usize| built(n, [1, 2, 4][n % 3], [900, 300, 500, 200][n % 4], 60_000);
+    let fed = |n: usize| {
+        let input = 100 + 50 * u64::try_from(n % 8).unwrap();
+        let mut summary = built(n, [2, 4][n % 2], input * 3, 60_000);
+        summary.key.hints.input_bytes = Some(input * MIB);
+        summary
+    };
+    let alone = |n: usize| known(n, 4);
+    let kinds: [(&dyn Fn(usize) -> Summary, bool); 4] =
+        [(&line, true), (&contradictory, false), (&fed, false), (&alone, false)];
+    for (kind, (build, grows)) in kinds.into_iter().enumerate() {
+        let history = history((0..24).map(build));
+        let mut key = key();
+        key.hints.build_jobs = Some(8);
+        key.hints.input_bytes = (kind == 2).then_some(300 * MIB);
+        let per_job = jobs_curve(&history, &key, &Settings::default(), None).per_job;
+        let reason = predict(&history, &key, &Settings::default()).reason;
+        assert_eq!(reason.contains(&format!("(each job counts {per_job})")), per_job.0 > 0, "{reason}");
+        assert_eq!(reason.contains("each job counts"), grows, "{kind}: {reason}");
+    }
 }

@@ -10,8 +10,8 @@ use crate::{
     },
 };
 
-/// Attempts that are compared in pairs, newest of the most similar rung first: 48 give at most 1,128 pairs.
-const COMPARED: usize = 48;
+/// Attempts that are compared in pairs, newest of the most similar rung first: 24 give at most 276 pairs.
+const COMPARED: usize = 24;
 /// Numbers of jobs that are kept apart.
 const DISTINCT: usize = 16;
 /// Attempts at one number of jobs that need no help from others.
@@ -41,7 +41,7 @@ impl<'h> Point<'h> {
     fn of(used: &Used<'h>) -> Self {
         let fact = used.fact;
         Self {
-            jobs: fact.jobs,
+            jobs: u32::from(fact.jobs),
             need: used.need.exp2(),
             wall: if fact.rates[0].is_nan() { f64::NAN } else { fact.brief.wall.as_f64() },
             weight: used.weight,
@@ -79,14 +79,21 @@ pub(super) struct Tried<'h> {
     /// Bytes for each job more.
     pub(super) memory: f64,
     /// Milliseconds that the jobs share.
-    shared: f64,
+    pub(super) shared: f64,
     /// The pairs differ in more than the jobs.
     pub(super) mixed: bool,
 }
 
 impl<'h> Tried<'h> {
-    /// The most similar attempts that are enough to compare: rung by rung until two numbers of jobs are there.
+    /// With what they say that the builds need.
     pub(super) fn of(pool: &Pool<'h>) -> Self {
+        let mut tried = Self::judged(pool);
+        tried.needs = tried.needs_of(&tried.points.iter().collect::<Vec<_>>());
+        tried
+    }
+
+    /// The most similar attempts that are enough to compare: rung by rung until two numbers of jobs are there.
+    pub(super) fn judged(pool: &Pool<'h>) -> Self {
         let told = || pool.used.iter().filter(|used| used.rung >= Rung::Package && used.fact.jobs > 0);
         let mut tried = Self {
             points: Vec::new(),
@@ -109,7 +116,6 @@ impl<'h> Tried<'h> {
             }
         }
         tried.judge();
-        tried.needs = tried.needs_of(&tried.points.iter().collect::<Vec<_>>());
         tried
     }
 
@@ -245,8 +251,9 @@ fn pairs<'p, 'h>(
 ) -> Vec<f64> {
     let mut slopes = Vec::new();
     for (n, a) in points.iter().enumerate() {
-        let others = points.iter().skip(n + 1).filter(|b| comparable(a, b));
-        slopes.extend(others.filter_map(|b| slope(a, b)));
+        // keys are compared last: they are texts
+        let others = points.iter().skip(n + 1).filter_map(|b| Some((b, slope(a, b)?)));
+        slopes.extend(others.filter(|(b, _)| comparable(a, b)).map(|(_, slope)| slope));
     }
     slopes
 }
