@@ -101,7 +101,7 @@ pub(crate) struct Parts {
 /// Serves until `parts.stopping`.
 pub(crate) async fn serve(listener: TcpListener, parts: Parts, bounds: Bounds) {
     let (metrics, stopping) = (Arc::clone(&parts.metrics), parts.stopping.clone());
-    let guard = (parts.guard.clone(), parts.token.is_some());
+    let guard = (parts.guard.clone(), parts.token.is_some() || parts.signing.is_some());
     let router = Router::new()
         .route("/v1/allocation", get(allocation::allocation))
         .route("/v1/collect", post(collect::collect))
