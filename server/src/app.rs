@@ -190,6 +190,10 @@ struct Running {
 }
 
 impl Running {
+    #[expect(
+        clippy::too_many_lines,
+        reason = "a line for each part of the process, in the order in which they start"
+    )]
     fn start(app: App) -> Self {
         let App {
             config,

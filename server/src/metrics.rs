@@ -132,7 +132,7 @@ metrics! {
         "Requests for an allocation: answered, late (the defaults were sent), refused, shadow (nothing was sent)";
     hooks: Kinds = "hooks", "Job hooks, by what became of them; dropped: the queue was full";
     gitlab_requests: Kinds = "gitlab_requests",
-        "Questions to GitLab, by what became of them; no_turn: it was asked too much already, or is away";
+        "Questions to GitLab, by what became of them; without a turn: there were too many, or it is away";
     gitlab_queue: Gauge = "gitlab_queue_jobs", "Ended jobs that GitLab shall be asked about";
     admissions: Kinds = "admissions", "Pods that were looked at, by what became of them";
     samples: Counter = "ingest_samples", "Samples that were synced to disk and acknowledged";
@@ -151,7 +151,7 @@ metrics! {
     http_connections_refused: Counter = "http_connections_refused",
         "HTTP connections that were closed at once: as many as may be there were there";
     http_connections_cut: Kinds = "http_connections_cut",
-        "HTTP connections that were cut off: slow, malformed, too_large, handshake";
+        "HTTP connections that were cut off: slow, malformed, too large, handshake";
     streams: Gauge = "ingest_streams", "Connected streams of agents";
     sealed: Kinds = "ingest_sealed_attempts", "Attempts that ended, by outcome or cause";
     starts_estimated: Counter = "ingest_starts_estimated", "Attempts with a wrong clock";

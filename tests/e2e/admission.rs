@@ -22,8 +22,8 @@ use tokio_rustls::{
 const POD: &str = include_str!("../../server/src/admission/testdata/gitlab_pod.json");
 
 /// A server with a webhook, and what is needed to call it.
-struct Webhook {
-    server: Server,
+pub(crate) struct Webhook {
+    pub(crate) server: Server,
     tls: TlsConnector,
     _dir: tempfile::TempDir,
 }
@@ -43,7 +43,7 @@ fn certificate(dir: &Path) -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-fn start(options: &[&str]) -> Webhook {
+pub(crate) fn start(options: &[&str]) -> Webhook {
     let dir = tempfile::tempdir().unwrap();
     let tls = certificate(dir.path());
     start_in(dir, tls, options)
@@ -81,7 +81,7 @@ impl Webhook {
     }
 
     /// The pod as it becomes, and the response.
-    async fn admit(&self, pod: &Value) -> (Value, Value) {
+    pub(crate) async fn admit(&self, pod: &Value) -> (Value, Value) {
         let (status, body) = self.post("/admit", &review(pod).to_string()).await;
         assert_eq!(status, 200, "{body}");
         let answer: Value = serde_json::from_str(&body).unwrap();
@@ -104,7 +104,7 @@ impl Webhook {
     }
 
     /// An attempt of the pod's job: its key, the memory it needed, and whether it was killed for it.
-    async fn attempt(&self, name: &str, pipeline: &str, need_mib: u64, killed: bool) {
+    pub(crate) async fn attempt(&self, name: &str, pipeline: &str, need_mib: u64, killed: bool) {
         let mut stream = Sender::connect(&self.server.url()).await.unwrap();
         let labels = [("pipeline", pipeline), ("job", "curl@8.15.0 /abcdefg")];
         let key = pb::Key {
@@ -156,7 +156,7 @@ impl Webhook {
     }
 }
 
-fn pod() -> Value {
+pub(crate) fn pod() -> Value {
     serde_json::from_str(POD).unwrap()
 }
 
@@ -183,7 +183,7 @@ fn patch(response: &Value) -> json_patch::Patch {
     serde_json::from_slice(&bytes).unwrap()
 }
 
-fn memory_limit(pod: &Value) -> u64 {
+pub(crate) fn memory_limit(pod: &Value) -> u64 {
     let text = pod["spec"]["containers"][0]["resources"]["limits"]["memory"].as_str().unwrap();
     plimsoll_proto::quantity::bytes(text).unwrap() >> 20
 }

@@ -19,6 +19,7 @@ mod deploy;
 mod directory;
 mod endurance;
 mod gantry;
+mod gitlab;
 mod judging;
 mod kept;
 mod monitoring;

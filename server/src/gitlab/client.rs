@@ -116,8 +116,7 @@ impl Client {
 
     /// Asks, again if that can help.
     pub(super) async fn get(&self, path: &str, keep: Keep) -> Result<Answer, Trouble> {
-        let mut read_again = false;
-        let mut tries = 0;
+        let (mut read_again, mut tries) = (false, 0);
         loop {
             if !self.pace.turn().await {
                 self.count("no_turn");
@@ -125,31 +124,26 @@ impl Client {
             }
             let (kind, result) = self.once(path, keep).await;
             self.count(kind);
-            match result {
-                // a token is renewed by writing another one into the file
-                Err(Trouble::Refused) if kind == "unauthorized" && !read_again && self.read_token() => {
-                    read_again = true;
-                }
-                Err(Trouble::Away) => {
-                    tries += 1;
-                    if tries >= TRIES {
-                        tracing::warn!(
-                            path,
-                            kind,
-                            "GitLab does not answer; its hooks count alone for a while"
-                        );
-                        self.pace.rest();
-                        return Err(Trouble::Away);
-                    }
-                    sleep(self.pace.backoff(tries - 1, path)).await;
-                }
-                result => {
-                    if let Err(trouble) = result {
-                        tracing::info!(path, kind, ?trouble, "GitLab does not say what it was asked");
-                    }
-                    return result;
-                }
+            let trouble = match result {
+                Ok(answer) => return Ok(answer),
+                Err(trouble) => trouble,
+            };
+            // a token is renewed by writing another one into the file
+            if kind == "unauthorized" && !read_again && self.read_token() {
+                read_again = true;
+                continue;
             }
+            if trouble != Trouble::Away {
+                tracing::info!(path, kind, ?trouble, "GitLab does not say what it was asked");
+                return Err(trouble);
+            }
+            tries += 1;
+            if tries >= TRIES {
+                tracing::warn!(path, kind, "GitLab does not answer; its hooks count alone for a while");
+                self.pace.rest();
+                return Err(trouble);
+            }
+            sleep(self.pace.backoff(tries - 1, path)).await;
         }
     }
 

@@ -136,13 +136,8 @@ impl Parts {
         if reason.is_empty() || name.is_empty() || pipeline.is_none() {
             let path = format!("projects/{project}/jobs/{}", job.id);
             let said = read::job(&self.client.get(&path, Keep::All(JOB_BYTES)).await?.body)?;
-            let fill = |text: &mut String, said: String| {
-                if text.is_empty() {
-                    *text = said
-                }
-            };
-            fill(&mut reason, said.failure_reason);
-            fill(&mut name, said.name);
+            reason = if reason.is_empty() { said.failure_reason } else { reason };
+            name = if name.is_empty() { said.name } else { name };
             pipeline = pipeline.or(said.pipeline);
         }
         let listed = match pipeline {

@@ -78,7 +78,9 @@ impl Hooks {
         };
         // one that was dropped may come again
         if taken == Taken::Later {
-            names.into_iter().for_each(|name| known.keep(name));
+            for name in names {
+                known.keep(name);
+            }
         }
         drop(known);
         if let Some(queue) = &self.queue {

@@ -154,7 +154,7 @@ mod tests {
             assert!(pace.turn().await);
         }
         assert_eq!(began.elapsed().as_millis(), 800);
-        pace.wait(Duration::from_secs(3600));
+        pace.wait(Duration::from_hours(1));
         assert!(!pace.turn().await);
         tokio::time::advance(LONGEST).await;
         assert!(pace.turn().await, "nobody waits longer than {LONGEST:?}");

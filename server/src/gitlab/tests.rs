@@ -11,7 +11,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinHandle,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     client::{Keep, Trouble},
@@ -69,10 +69,10 @@ impl Fake {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let all = Arc::clone(&asked);
-        let serving = tokio::spawn(async move {
+        let serving = TaskTracker::new().spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                tokio::spawn(answer(stream, Arc::clone(&script), Arc::clone(&all)));
+                TaskTracker::new().spawn(answer(stream, Arc::clone(&script), Arc::clone(&all)));
             }
         });
         Self { address, asked, serving }
@@ -100,7 +100,7 @@ const FAST: Terms = Terms {
     backoff: Duration::from_millis(1),
     answer_within: Duration::from_millis(500),
     patience: Duration::from_secs(90),
-    rest: Duration::from_secs(3600),
+    rest: Duration::from_hours(1),
 };
 
 async fn answer(mut stream: TcpStream, script: Arc<Mutex<Script>>, asked: Arc<Mutex<Vec<String>>>) {
@@ -222,8 +222,8 @@ impl House {
         let (client, file) = fake.client(&metrics);
         let (hooks, follower) = Hooks::new(ingest.clone(), Some(client), Arc::clone(&metrics));
         let stop = CancellationToken::new();
-        let working = tokio::spawn(worker.run(stop.clone()));
-        let following = tokio::spawn(follower.unwrap().run(stop.clone()));
+        let working = TaskTracker::new().spawn(worker.run(stop.clone()));
+        let following = TaskTracker::new().spawn(follower.unwrap().run(stop.clone()));
         Self { ingest, store, hooks, metrics, stop, working, following, _file: file }
     }
 

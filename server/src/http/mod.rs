@@ -102,7 +102,7 @@ pub(crate) struct Parts {
 /// Serves until `parts.stopping`.
 pub(crate) async fn serve(listener: TcpListener, parts: Parts, bounds: Bounds) {
     let (metrics, stopping) = (Arc::clone(&parts.metrics), parts.stopping.clone());
-    let guard = (parts.guard.clone(), parts.token.is_some());
+    let guard = (parts.guard.clone(), parts.token.is_some() || parts.signing.is_some());
     let router = Router::new()
         .route("/v1/allocation", get(allocation::allocation))
         .route("/v1/collect", post(collect::collect))
@@ -116,7 +116,7 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, bounds: Bounds) {
         .layer(middleware::from_fn_with_state(guard, guarded::guarded))
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
-    serving::serve(listener, None, router, bounds, metrics, stopping).await;
+    serving::serve((listener, None), router, bounds, metrics, stopping).await;
 }
 
 /// Serves the webhook until `parts.stopping`: nothing but `POST /admit`.
@@ -128,7 +128,7 @@ pub(crate) async fn serve_admission((listener, tls): (TcpListener, Tls), parts: 
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
-    serving::serve(listener, Some(tls), router, bounds, metrics, stopping).await;
+    serving::serve((listener, Some(tls)), router, bounds, metrics, stopping).await;
 }
 
 /// Counts a request until its answer is ready, so that a server that stops waits for it.

@@ -83,8 +83,7 @@ struct Shared {
 
 /// Serves until `stopping`, then lets running requests end.
 pub(super) async fn serve(
-    listener: TcpListener,
-    mut tls: Option<Tls>,
+    (listener, mut tls): (TcpListener, Option<Tls>),
     router: Router,
     bounds: Bounds,
     metrics: Arc<Metrics>,

@@ -6,6 +6,7 @@ use tokio::{
     net::TcpStream,
     sync::Notify,
 };
+use tokio_util::task::TaskTracker;
 
 use super::*;
 
@@ -27,8 +28,8 @@ async fn start(bounds: Bounds, router: Router) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (metrics, stopping) = (Arc::new(Metrics::new()), CancellationToken::new());
-    let serving = serve(listener, None, router, bounds, Arc::clone(&metrics), stopping.clone());
-    Running { address, metrics, stopping, serving: tokio::spawn(serving) }
+    let serving = serve((listener, None), router, bounds, Arc::clone(&metrics), stopping.clone());
+    Running { address, metrics, stopping, serving: TaskTracker::new().spawn(serving) }
 }
 
 fn hello() -> Router {

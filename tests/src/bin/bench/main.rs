@@ -2,7 +2,8 @@
 //! sync of the file system, Predict against an empty call, the agent beside an idle command. Medians of several rounds, turn
 //! about, so that noise hits both; loopback only; ends by itself.
 //!
-//! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [rate] [history] [agent]`; all of them without a word.
+//! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [rate] [history] [agent] [allocation] [admit]`; all of them
+//! without a word.
 
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
 #![expect(
@@ -14,6 +15,7 @@
 mod agent;
 mod asking;
 mod disk;
+mod front;
 mod history;
 mod ingest;
 mod rate;
@@ -54,6 +56,10 @@ async fn main() -> anyhow::Result<()> {
         agent::beside_nothing(&programs, &server, dir.path())?;
     }
     drop(server);
+    if asked("allocation") || asked("admit") {
+        let specs = words.iter().find_map(|word| word.strip_prefix("specs="));
+        front::over_a_million(&programs, dir.path(), specs, (asked("allocation"), asked("admit"))).await?;
+    }
     if asked("history") {
         history::of_growing_size(&programs, &bare, dir.path()).await?;
     }

@@ -1,0 +1,108 @@
+//! GitLab tells of a failed job that nobody measured, the server asks back, and the job's next pod gets more memory.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::mpsc,
+    thread,
+};
+
+use plimsoll_tests::{Programs, Server};
+use serde_json::{Value, json};
+
+use crate::admission::{memory_limit, pod, start};
+
+const LOG: &str = "g++ -c big.cpp\n\
+    ERROR: Job failed (system failure): Error in container build: exit code: 137, reason: 'OOMKilled'\n";
+
+/// A GitLab that knows one failed job; it says what it was asked. Its thread ends with the test's process.
+fn gitlab() -> (SocketAddr, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (asked, heard) = mpsc::channel();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = Vec::new();
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) > 0 {
+                head.push(byte[0]);
+            }
+            let head = String::from_utf8(head).unwrap();
+            let (status, body) = match head.split(' ').nth(1).unwrap_or_default() {
+                _ if !head.contains("glpat-1") => (401, String::new()),
+                path if path.ends_with("/projects/5/jobs/12345/trace") => (200, LOG.to_owned()),
+                path if path.contains("/projects/5/pipelines/777/jobs?include_retried=true") => (
+                    200,
+                    json!([{"id": 12345, "name": "curl@8.15.0 /abcdefg", "status": "failed"}]).to_string(),
+                ),
+                _ => (404, String::new()),
+            };
+            let length = body.len();
+            let _gone = write!(
+                stream,
+                "HTTP/1.1 {status} x\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            );
+            let _done = asked.send(head.lines().next().unwrap_or_default().to_owned());
+        }
+    });
+    (address, heard)
+}
+
+fn post(server: &Server, body: &str) -> u16 {
+    let mut stream = TcpStream::connect(server.http).unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "POST /v1/collect HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pod_after_a_killed_job_that_nobody_measured_gets_more_memory() {
+    let (address, heard) = gitlab();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "glpat-1\n").unwrap();
+    let (url, file) = (format!("http://{address}"), file.path().display().to_string());
+    let gitlab = ["--gitlab-url", &url, "--gitlab-token-file", &file];
+    let webhook = start(&[&["--admit-mode", "on", "--admit-confidence", "0.000001"][..], &gitlab].concat());
+    for number in 0..8 {
+        webhook.attempt(&format!("before-{number}"), "1", 900 + number, false).await;
+    }
+    let (first, _) = webhook.admit(&pod()).await;
+    let hook = json!({
+        "object_kind": "build", "build_id": 12345, "build_name": "curl@8.15.0 /abcdefg", "build_status": "failed",
+        "build_failure_reason": "runner_system_failure", "pipeline_id": 777, "project_id": 5, "ref": "develop",
+        "project": {"web_url": format!("http://{address}/x/y"), "path_with_namespace": "spack/spack-packages"},
+    });
+    assert_eq!(post(&webhook.server, &hook.to_string()), 200);
+    let judged = async || {
+        let (_, metrics) = webhook.server.get("/metrics").unwrap();
+        metrics.contains("plimsoll_hooks_total{kind=\"judged\"} 1\n")
+    };
+    plimsoll_tests::eventually("the job is judged", judged, |done| *done).await;
+    let asked: Vec<String> = heard.try_iter().collect();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    let (again, _) = webhook.admit(&pod()).await;
+    assert!(memory_limit(&again) > memory_limit(&first), "{again}");
+    let why = &again["metadata"]["annotations"]["plimsoll/sized"];
+    assert!(matches!(why, Value::String(why) if why.contains("ran out of memory")), "{why}");
+}
+
+#[test]
+fn a_token_without_an_address_or_a_file_that_is_not_there_is_a_mistake() {
+    let dir = tempfile::tempdir().unwrap();
+    let try_start = |options: &[&str]| {
+        let started = Server::start_with(Programs::for_tests(), &dir.path().join("data"), options);
+        started.unwrap_err().to_string()
+    };
+    assert!(try_start(&["--gitlab-url", "https://gitlab.example"]).contains("gitlab_token_file"));
+    let missing = ["--gitlab-url", "https://gitlab.example", "--gitlab-token-file", "/nowhere/token"];
+    assert!(try_start(&missing).contains("/nowhere/token"));
+    let wrong = ["--gitlab-url", "gitlab.example", "--gitlab-token-file", "/nowhere/token"];
+    assert!(try_start(&wrong).contains("https://gitlab.example"));
+}

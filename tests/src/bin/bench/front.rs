@@ -1,0 +1,304 @@
+//! What stands at the front: `GET /v1/allocation` as fast as it goes, and the admission webhook at a fixed rate through TLS, both
+//! over a million summaries.
+//!
+//! The same with wrk, while this runs and says where: `wrk -t2 -c64 -d10s 'http://ADDRESS/v1/allocation?spec=...'`. A word `specs=FILE` takes
+//! the specs from a file, one a line, instead of made-up ones.
+
+use std::{
+    fmt::Write as _,
+    fs::{self, File},
+    io::{BufWriter, Write as _},
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, ensure};
+use plimsoll_proto::spack;
+use plimsoll_tests::{
+    Programs, QUIET, Server,
+    figures::{Times, Usage},
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::TcpStream,
+    task::JoinSet,
+    time::MissedTickBehavior,
+};
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName},
+};
+
+const SUMMARIES: u64 = 1_000_000;
+const BUILDS: u64 = 500;
+const TIME: Duration = Duration::from_secs(5);
+/// Pods a second, and for how long.
+const PODS: u32 = 50;
+const ADMITTING: Duration = Duration::from_secs(20);
+/// Connections, and what Gantry did with as many at a million rows on two cores: requests a second, p99 and CPU a request in ms.
+const GANTRY: [(usize, f64, f64, f64); 3] =
+    [(1, 282.0, 82.0, 3.6), (8, 363.0, 202.0, 3.0), (64, 366.0, 1310.0, 3.1)];
+const POD: &str = include_str!("../../../../server/src/admission/testdata/gitlab_pod.json");
+
+/// One thing that is built: the spec, taken apart.
+struct Build {
+    package: String,
+    version: String,
+    variants: String,
+    rest: String,
+}
+
+pub(crate) async fn over_a_million(
+    programs: &Programs,
+    dir: &Path,
+    specs: Option<&str>,
+    (allocation, admit): (bool, bool),
+) -> anyhow::Result<()> {
+    let builds = match specs {
+        Some(file) => fs::read_to_string(file)?.lines().filter_map(build).collect(),
+        None => made_up(),
+    };
+    ensure!(!builds.is_empty(), "the file of specs holds none");
+    let (data, rows) = (dir.join("front"), dir.join("front.csv"));
+    write_rows(&rows, &builds)?;
+    let mut import = Command::new(&programs.server);
+    import.env_clear().arg("--data-dir").arg(&data).arg("import").arg(&rows).stdout(Stdio::null());
+    ensure!(import.stderr(Stdio::null()).status()?.success(), "the import failed");
+    let tls = certificate(dir)?;
+    let file = |name: &str| dir.join(name).display().to_string();
+    let (cert, key) = (file("tls.crt"), file("tls.key"));
+    let listen = ["--admit-listen", "127.0.0.1:0", "--admit-cert-file", &cert, "--admit-key-file", &key];
+    let options = [&listen[..], &["--admit-mode", "on", "--log", QUIET]].concat();
+    let server = Server::start_with(programs, &data, &options)?;
+    let resident = Usage::of(server.pid())?.resident_kib / 1024;
+    println!(
+        "{SUMMARIES} summaries of {} builds, {resident} MiB resident; HTTP at {}",
+        builds.len(),
+        server.http
+    );
+    if allocation {
+        let questions: Arc<Vec<String>> = Arc::new(builds.iter().flat_map(asked).collect());
+        for (connections, rate, p99, cpu) in GANTRY {
+            let (times, seconds, used) = ask(&server, connections, &questions).await?;
+            let (ours, per) = (times.count() as f64 / seconds, used / times.count() as f64);
+            println!(
+                "  GET /v1/allocation, {connections} connections: {ours:.0}/s, {times}, {per:.3} ms of CPU each"
+            );
+            println!(
+                "    against Gantry: {:.1} x its rate, p99 {:.0} x lower, CPU {:.0} x lower; goals 20, 50 at 64, 20",
+                ours / rate,
+                p99 / times.quantile_ms(99),
+                cpu / per
+            );
+        }
+    }
+    if admit {
+        let address = server.admission.context("no webhook")?;
+        let times = admit_pods(address, &tls, &builds).await?;
+        println!("  AdmissionReview through TLS at {PODS} pods a second: {times}; goal p99 < 5 ms");
+    }
+    let resident = Usage::of(server.pid())?.resident_kib / 1024;
+    println!("  {resident} MiB resident at the end");
+    drop(server);
+    Ok(fs::remove_dir_all(&data)?)
+}
+
+fn build(line: &str) -> Option<Build> {
+    let (head, rest) = line.rsplit_once(" arch=")?;
+    let (spec, variants) = head.split_once(' ').unwrap_or((head, ""));
+    let (package, version) = spec.split_once('@')?;
+    let text = str::to_owned;
+    Some(Build { package: text(package), version: text(version), variants: text(variants), rest: text(rest) })
+}
+
+fn made_up() -> Vec<Build> {
+    let variants = "~ipo+mpi+shared api=default build_system=cmake build_type=Release generator=make";
+    let rest = "linux-debian12-x86_64_v3%gcc@12.2.0";
+    let build = |n: u64| Build {
+        package: format!("package-{n}"),
+        version: format!("1.{}", n % 7),
+        variants: variants.to_owned(),
+        rest: rest.to_owned(),
+    };
+    (0..BUILDS).map(build).collect()
+}
+
+/// The busiest package has every tenth row; every second row is of another version.
+fn write_rows(path: &Path, builds: &[Build]) -> anyhow::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    writeln!(
+        file,
+        "attempt,package,version,variants,compiler,compiler_version,arch,build_system,submitted_ms,wall_ms,peak_bytes,cpu_usec,build_jobs"
+    )?;
+    for n in 0..SUMMARIES {
+        let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+        let share = (mixed % 10_000) as f64 / 10_000.0;
+        let build = &builds.get((share.powi(3) * builds.len() as f64) as usize).context("no build")?;
+        let (variants, system) = spack::variants(&build.variants);
+        let (arch, compiler) = build.rest.rsplit_once('%').unwrap_or((&build.rest, ""));
+        let (compiler, compiler_version) = compiler.split_once('@').unwrap_or((compiler, ""));
+        let (compiler, compiler_version) = (spack::compiler(compiler), spack::compiler(compiler_version));
+        let other = if n % 2 == 0 { String::new() } else { format!(".{}", mixed % 5) };
+        let (wall, peak) = (60_000 + n % 600_000, (mixed % 4000 + 100) << 20);
+        writeln!(
+            file,
+            "row-{n},{},{}{other},\"{}\",{compiler},{compiler_version},{arch},{system},{},{wall},{peak},{},4",
+            build.package,
+            build.version,
+            variants.replace('"', "\"\""),
+            1_780_000_000_000_u64 + n * 1000,
+            wall * 900,
+        )?;
+    }
+    Ok(file.flush()?)
+}
+
+/// A build as it is asked for: as it was, of another version, with other variants, and one that nobody knows.
+fn asked(build: &Build) -> [String; 4] {
+    let Build { package, version, variants, rest } = build;
+    [
+        format!("{package}@{version} {variants} arch={rest}"),
+        format!("{package}@{version}.99 {variants} arch={rest}"),
+        format!("{package}@{version} ~unseen{variants} arch={rest}"),
+        format!("unknown-{package}@{version} {variants} arch={rest}"),
+    ]
+    .map(|spec| quoted(&spec))
+}
+
+fn quoted(text: &str) -> String {
+    let mut quoted = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"_.-~/".contains(&byte) {
+            quoted.push(char::from(byte));
+        } else {
+            // a String takes everything
+            let _written = write!(quoted, "%{byte:02X}");
+        }
+    }
+    quoted
+}
+
+/// As fast as it goes; gives the times, the seconds and the CPU milliseconds of the server.
+async fn ask(
+    server: &Server,
+    connections: usize,
+    questions: &Arc<Vec<String>>,
+) -> anyhow::Result<(Times, f64, f64)> {
+    let (before, began) = (Usage::of(server.pid())?, Instant::now());
+    let mut asking = JoinSet::new();
+    for n in 0..connections {
+        let (questions, address) = (Arc::clone(questions), server.http);
+        asking.spawn(async move {
+            let mut stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            let (mut times, mut at, mut buffer) = (Times::default(), n * 7919, Vec::new());
+            while began.elapsed() < TIME {
+                let question = questions.get(at % questions.len()).context("no question")?;
+                at += 1;
+                let sent = Instant::now();
+                let request = format!("GET /v1/allocation?spec={question} HTTP/1.1\r\nHost: x\r\n\r\n");
+                once(&mut stream, request.as_bytes(), &mut buffer).await?;
+                times.add(sent.elapsed());
+            }
+            anyhow::Ok(times)
+        });
+    }
+    let mut times = Times::default();
+    while let Some(asked) = asking.join_next().await {
+        times.join(asked??);
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    Ok((times, seconds, (Usage::of(server.pid())?.cpu_ms - before.cpu_ms) as f64))
+}
+
+/// One request and its whole answer, which must be a 200.
+async fn once<S>(stream: &mut S, request: &[u8], buffer: &mut Vec<u8>) -> anyhow::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    stream.write_all(request).await?;
+    buffer.clear();
+    loop {
+        ensure!(stream.read_buf(buffer).await? > 0, "the server hung up");
+        let text = str::from_utf8(buffer)?;
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        if body.len() >= length.context("no length")?.parse()? {
+            ensure!(head.starts_with("HTTP/1.1 200 "), "{text}");
+            return Ok(());
+        }
+    }
+}
+
+/// Pods at a fixed rate, each timed from when it was due, over a few kept connections as the API server has them.
+async fn admit_pods(
+    address: std::net::SocketAddr,
+    tls: &TlsConnector,
+    builds: &[Build],
+) -> anyhow::Result<Times> {
+    let mut free = Vec::new();
+    for _ in 0..4 {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        free.push(tls.connect(ServerName::try_from("localhost")?, stream).await?);
+    }
+    let (back, mut returned) = tokio::sync::mpsc::channel(free.len());
+    let (mut running, mut times) = (JoinSet::new(), Times::default());
+    let mut tick = tokio::time::interval(Duration::from_secs(1) / PODS);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    for n in 0..ADMITTING.as_secs() * u64::from(PODS) {
+        let due = tick.tick().await;
+        let mut stream = match free.pop() {
+            Some(stream) => stream,
+            None => returned.recv().await.context("no connection")?,
+        };
+        let request = review(builds.get(n as usize % builds.len()).context("no build")?, n);
+        let back = back.clone();
+        running.spawn(async move {
+            once(&mut stream, request.as_bytes(), &mut Vec::new()).await?;
+            let time = due.elapsed();
+            back.send(stream).await?;
+            anyhow::Ok(time)
+        });
+        while let Ok(stream) = returned.try_recv() {
+            free.push(stream);
+        }
+    }
+    while let Some(admitted) = running.join_next().await {
+        times.add(admitted??);
+    }
+    Ok(times)
+}
+
+fn review(build: &Build, n: u64) -> String {
+    let pod = POD
+        .replace("curl@8.15.0 /abcdefg", &format!("{}@{} /abcdefg", build.package, build.version))
+        .replace("\"curl\"", &format!("\"{}\"", build.package))
+        .replace("\"8.15.0\"", &format!("\"{}\"", build.version));
+    let kind = r#"{"group":"","version":"v1","kind":"Pod"}"#;
+    let body = format!(
+        r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"u-{n}","kind":{kind},
+        "resource":{{"group":"","version":"v1","resource":"pods"}},"namespace":"ci","operation":"CREATE",
+        "userInfo":{{"username":"runner"}},"object":{pod},"oldObject":null,"dryRun":false}}}}"#
+    );
+    format!(
+        "POST /admit?timeout=10s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// Writes a certificate for `localhost` and its key; gives what trusts it.
+fn certificate(dir: &Path) -> anyhow::Result<TlsConnector> {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    fs::write(dir.join("tls.crt"), made.cert.pem())?;
+    fs::write(dir.join("tls.key"), made.signing_key.serialize_pem())?;
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone())?;
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
