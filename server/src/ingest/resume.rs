@@ -243,7 +243,9 @@ mod tests {
             store::put_summary(&mut batch, &retry).unwrap();
         }
         let trusted = [ended("1", 0), ended("2", 1)];
-        trusted.iter().for_each(|summary| store::put_summary(&mut batch, summary).unwrap());
+        for summary in &trusted {
+            store::put_summary(&mut batch, summary).unwrap();
+        }
         store.commit(batch).await.unwrap();
         let ingest = started(&store, 2).await;
         assert!(trusted.iter().all(|summary| ingest.parts.learned.knows(&summary.attempt)));
