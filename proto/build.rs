@@ -4,9 +4,10 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "plimsoll/v1/types.proto",
     "plimsoll/v1/collector.proto",
+    "plimsoll/v1/placement.proto",
     "plimsoll/v1/predictor.proto",
     "plimsoll/v1/stats.proto",
 ];

@@ -28,6 +28,10 @@ pub struct Settings {
     pub number: u32,
     /// Id of the attempt that this one retries; may be empty.
     pub retries: String,
+    /// Name of the pool it runs in; may be empty.
+    pub pool: String,
+    /// What the CI system's runner is known by.
+    pub runner_tags: Vec<String>,
     /// What was asked for, from the environment or the command line.
     pub asked: Resources,
     /// Time between two samples once the build has run for some seconds.
@@ -97,7 +101,8 @@ pub(crate) fn hello(settings: &Settings, session: String, meter: &Meter, started
         source: meter.source().into(),
         resources: Some(resources),
         started_unix_ms,
-        pool: String::new(),
+        pool: settings.pool.clone(),
+        runner_tags: settings.runner_tags.clone(),
     }
 }
 
@@ -245,11 +250,14 @@ mod tests {
             key: Key::default(),
             number: 2,
             retries: "job-6".to_owned(),
+            pool: "big".to_owned(),
+            runner_tags: vec!["docker".to_owned()],
             asked,
             interval: Duration::from_secs(1),
             delivery: delivery::Settings {
                 server: None,
                 ca: None,
+                token: None,
                 spool_dir: root.path().to_owned(),
                 spool_bytes: 0,
             },
@@ -258,6 +266,7 @@ mod tests {
         };
         let hello = hello(&settings, "s".to_owned(), &meter, 9);
         assert_eq!(hello.resources, Some(asked));
+        assert_eq!((hello.pool.as_str(), hello.runner_tags), ("big", vec!["docker".to_owned()]));
         assert_eq!(
             (hello.attempt.as_str(), hello.session.as_str(), hello.started_unix_ms),
             ("job-7", "s", 9)

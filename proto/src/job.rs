@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// All variables that [`key`] and [`attempt`] look at.
-pub const VARIABLES: [&str; 16] = [
+pub const VARIABLES: [&str; 18] = [
     "CI_PROJECT_PATH",
     "CI_COMMIT_REF_NAME",
     "CI_COMMIT_SHA",
@@ -24,17 +24,22 @@ pub const VARIABLES: [&str; 16] = [
     "SPACK_JOB_SPEC_COMPILER_NAME",
     "SPACK_JOB_SPEC_COMPILER_VERSION",
     "SPACK_JOB_SPEC_ARCH",
+    "PLIMSOLL_BUILD_KIND",
+    "PLIMSOLL_SECURITY_FIX",
 ];
 
 /// The variants have a bound of their own.
 pub const VARIANTS: &str = "SPACK_JOB_SPEC_VARIANTS";
 
-/// Labels, and the variables they come from: what tells one job of a pipeline from the others, for the order of its attempts.
-const LABELS: [(&str, &str); 4] = [
+/// Labels, and the variables they come from: what tells one job of a pipeline from the others, for the order of its attempts, and why
+/// it is built, for the choice of where.
+const LABELS: [(&str, &str); 6] = [
     ("stage", "CI_JOB_STAGE"),
     ("pipeline", "CI_PIPELINE_ID"),
     ("job", "CI_JOB_NAME"),
     ("commit", "CI_COMMIT_SHA"),
+    ("kind", "PLIMSOLL_BUILD_KIND"),
+    ("security", "PLIMSOLL_SECURITY_FIX"),
 ];
 
 /// The key of the job. The package is the job's name where Spack says none, and may be empty; the architecture is empty

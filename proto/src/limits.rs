@@ -8,6 +8,8 @@ pub const ANSWER_BYTES: usize = 3 * 1024 * 1024;
 pub const ATTEMPT_BYTES: usize = 128;
 /// Bytes of a session's id.
 pub const SESSION_BYTES: usize = 64;
+/// Tags of a runner that an agent may name.
+pub const RUNNER_TAGS: usize = 64;
 /// Bytes of one text field of a key.
 pub const KEY_FIELD_BYTES: usize = 256;
 /// Bytes of a key's variants.
@@ -44,6 +46,8 @@ pub const SHOWN_SAMPLES_DEFAULT: u32 = 2000;
 pub const PAGE_SIZE: u32 = 1000;
 /// Steps of one series of statistics.
 pub const STATS_STEPS: u64 = 1000;
+/// Labels of one filter.
+pub const FILTER_LABELS: usize = 8;
 /// Groups of one answer of statistics.
 pub const STATS_GROUPS: usize = 1000;
 /// Attempts that one explanation lists.

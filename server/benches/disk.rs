@@ -25,7 +25,10 @@ use plimsoll_server::{
         Attempt, AttemptId, Exit, Key, Millis, Opening, Progress, Resources, Sample, SessionId, Source,
         Summary, Totals,
     },
-    store::{self, Batch, Entry, Filling, Identity, Kind, Limit, Offline, Store, StoreSettings, Versioned},
+    store::{
+        self, Batch, Entry, Filling, Identity, Kind, Limit, Offline, Store, StoreSettings, Versioned,
+        bytes_below,
+    },
 };
 
 const LIMIT_STEADY: f64 = 2.5;
@@ -119,7 +122,7 @@ async fn retain(store: &Store, newest: u64, full: u64, kept: u64) -> Result<()> 
             if age > kept {
                 store::replace_block(&mut batch, block, None);
             } else if age > full
-                && let Some(fewer) = store::thinned(&block, ROW)
+                && let Some(fewer) = store::thinned(&block, ROW, Millis(u64::MAX))
             {
                 store::replace_block(&mut batch, block, Some(fewer));
             }
@@ -156,16 +159,6 @@ fn size(entry: &Entry) -> u64 {
 }
 
 /// Bytes of all files below `dir`.
-fn on_disk(dir: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    for file in fs::read_dir(dir)? {
-        let file = file?;
-        let found = file.metadata()?;
-        bytes += if found.is_dir() { on_disk(&file.path())? } else { found.len() };
-    }
-    Ok(bytes)
-}
-
 #[expect(clippy::cast_precision_loss, reason = "bytes far below 2^52")]
 fn times(bytes: u64, payload: u64) -> f64 {
     bytes as f64 / payload.max(1) as f64
@@ -207,7 +200,7 @@ async fn steady(attempts: u64, out: &mut impl io::Write) -> Result<bool> {
         commits += 1;
         if commits.is_multiple_of(PASS) || running.is_empty() {
             retain(&store, begun, full, kept).await?;
-            let (payload, disk) = (payload(&store).await?, on_disk(dir.path())?);
+            let (payload, disk) = (payload(&store).await?, bytes_below(dir.path())?);
             // from then on as much goes as comes
             if begun > kept {
                 worst = worst.max(times(disk, payload));
@@ -232,13 +225,13 @@ async fn steady(attempts: u64, out: &mut impl io::Write) -> Result<bool> {
 
 /// Compacts a closed store; false if it stays too large.
 fn compacted(dir: &Path, payload: u64, out: &mut impl io::Write) -> Result<bool> {
-    let before = times(on_disk(dir)?, payload);
+    let before = times(bytes_below(dir)?, payload);
     let began = Instant::now();
     Offline::open(&settings(dir))?.compact(CACHE_BYTES, |_| {})?;
-    let (seconds, copied) = (began.elapsed().as_secs_f64(), times(on_disk(dir)?, payload));
+    let (seconds, copied) = (began.elapsed().as_secs_f64(), times(bytes_below(dir)?, payload));
     // the first opening adds a snapshot of the engine's
     drop(Offline::open(&settings(dir))?);
-    let (mib, opened) = (payload >> 20, times(on_disk(dir)?, payload));
+    let (mib, opened) = (payload >> 20, times(bytes_below(dir)?, payload));
     writeln!(
         out,
         "compact: {mib} MiB of payload, {before:.2} times before, {copied:.2} after, {opened:.2} opened again (limit {LIMIT_COMPACT}); {seconds:.1} s"
@@ -277,7 +270,7 @@ async fn endless(samples: u64, out: &mut impl io::Write) -> Result<bool> {
     let (began, mut largest) = (Instant::now(), 0);
     let extent = store::each_run(&store, &id, |run| largest = largest.max(run.samples.len())).await?;
     let read = began.elapsed().as_secs_f64();
-    let (disk, payload) = (on_disk(dir.path())? >> 20, payload(&store).await? >> 20);
+    let (disk, payload) = (bytes_below(dir.path())? >> 20, payload(&store).await? >> 20);
     let status = fs::read_to_string("/proc/self/status")?;
     let memory = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
     writeln!(

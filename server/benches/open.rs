@@ -6,107 +6,26 @@
 //! For each number a store of so many summaries of 20,000 keys is made, then opened by a fresh process, three times: what the
 //! server does before it serves. Beside it stands a plain walk over the same bytes by sled alone.
 
+#[path = "parts/fleet.rs"]
+mod fleet;
 #[path = "parts/mix.rs"]
 mod mix;
 
 use std::{
-    env,
-    error::Error,
-    fs,
+    env, fs,
     io::{self, Write as _},
     path::Path,
     process::{Command, ExitCode},
     time::Instant,
 };
 
-use mix::mix;
-use plimsoll_server::{
-    App, Config,
-    domain::{
-        AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Hints, Key, Millis, Outcome, Resources, Source,
-        Summary,
-    },
-    store::{self, BATCH_OPERATIONS, Batch, Store, StoreSettings},
-};
-
-type Any<T> = Result<T, Box<dyn Error>>;
+use fleet::{Any, cpu_seconds, make, memory_mb};
+use plimsoll_server::{App, Config, domain::Bytes};
 
 const NUMBERS: [u64; 3] = [10_000, 100_000, 1_000_000];
-const KEYS: u64 = 20_000;
 const ROUNDS: usize = 3;
 const LIMIT_SECONDS: f64 = 5.0;
 const LIMIT_MB: f64 = 600.0;
-
-/// One of so many keys as Spack's CI has them.
-fn key(n: u64) -> Key {
-    let random = mix(n);
-    Key {
-        project: "spack/spack-packages".to_owned(),
-        stack: format!("e4s-{}", random % 20),
-        package: format!("package-{}", n % 2000),
-        version: format!("1.{}", n / 2000),
-        variants: format!("+shared~static build_type=Release generator=ninja cxxstd={}", random >> 24 & 3),
-        compiler: "gcc".to_owned(),
-        compiler_version: format!("{}.2.0", 11 + (random >> 28 & 1)),
-        arch: format!("linux-ubuntu22.04-x86_64_v{}", 3 + (random >> 30 & 1)),
-        build_system: (if random >> 32 & 1 == 0 { "cmake" } else { "python" }).to_owned(),
-        labels: [("stage".to_owned(), format!("stage-{}", n % 20))].into(),
-        ..Key::default()
-    }
-}
-
-fn summary(n: u64) -> Any<Summary> {
-    let random = mix(n ^ 0xabcd);
-    let need = Bytes((100 << 20) + random % (4000 << 20));
-    let key = Key {
-        git_ref: format!("pr{}_branch", n / 500),
-        hints: Hints { build_jobs: Some(8), input_bytes: Some(need.0 >> 8) },
-        ..key(mix(n ^ 0x1234) % KEYS)
-    };
-    let failed = random.is_multiple_of(20);
-    Ok(Summary {
-        source: Source::CgroupV2,
-        resources: Resources {
-            memory_request: Some(Bytes(4 << 30)),
-            memory_limit: Some(Bytes(8 << 30)),
-            cpu_request: Some(Cores(4.0)),
-            cpu_limit: None,
-        },
-        started_unix_ms: 1_700_000_000_000 + n * 1000,
-        wall: Millis(60_000 + random % 600_000),
-        cpu: CpuMicros(random % 4_000_000_000),
-        cpu_peak: Cores(Millis(random % 8000).as_f64() / 1000.0),
-        samples: 60 + random % 600,
-        need_peak: need,
-        need_mean: Bytes(need.0 / 2),
-        memory_peak: Bytes(need.0 + (1 << 30)),
-        oom_kill: Some(0),
-        reclaim_failures: Some(0),
-        memory_stall: None,
-        outcome: if failed { Outcome::Failed } else { Outcome::Succeeded },
-        cause: failed.then_some(Cause::Deterministic),
-        exit: Some(Exit::Code(i32::from(failed))),
-        ..Summary::recorded(AttemptId::parse(&format!("gitlab.spack.io:{}", 10_000_000 + n))?, key)
-    })
-}
-
-fn settings(dir: &Path) -> StoreSettings {
-    StoreSettings { dir: dir.to_owned(), cache_bytes: 64 << 20 }
-}
-
-async fn make(dir: &Path, number: u64) -> Any<()> {
-    let store = Store::open(&settings(dir))?;
-    let mut batch = Batch::default();
-    for n in 0..number {
-        store::put_summary(&mut batch, &summary(n)?)?;
-        // half a commit: no record of these has two parts more than that
-        if batch.writes.len() >= BATCH_OPERATIONS / 2 {
-            store.commit(std::mem::take(&mut batch)).await?;
-        }
-    }
-    store.commit(batch).await?;
-    Ok(store.close().await?)
-}
 
 /// What the server does before it serves.
 async fn open(dir: &Path) -> Any<()> {
@@ -145,22 +64,6 @@ fn walk(dir: &Path) -> Any<()> {
 fn say(figures: &[f64; 4]) -> Any<()> {
     let words: Vec<String> = figures.iter().map(ToString::to_string).collect();
     Ok(writeln!(io::stdout(), "{}", words.join(" "))?)
-}
-
-/// Processor time of this process. Its fields 14 and 15 (proc(5)) are in ticks, which Linux shows as hundredths of a second.
-fn cpu_seconds() -> Any<f64> {
-    let stat = fs::read_to_string("/proc/self/stat")?;
-    let (_, behind_name) = stat.rsplit_once(')').ok_or("no name in the stat")?;
-    let ticks = behind_name.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
-    Ok(ticks.sum::<Result<f64, _>>()? / 100.0)
-}
-
-/// A figure of this process in MB.
-fn memory_mb(name: &str) -> Any<f64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|line| line.starts_with(name)).ok_or("no such line in the status")?;
-    let kib: f64 = line.split_whitespace().nth(1).ok_or("no number in the status")?.parse()?;
-    Ok(kib * 1024.0 / 1e6)
 }
 
 /// The figures that a fresh process says.
@@ -209,7 +112,9 @@ fn main() -> Any<ExitCode> {
     let args: Vec<String> = env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match args.as_slice() {
-        [what, number, dir] if what == "make" => runtime.block_on(make(Path::new(dir), number.parse()?))?,
+        [what, number, dir] if what == "make" => {
+            runtime.block_on(make(Path::new(dir), number.parse()?, 1000))?
+        }
         [what, dir] if what == "open" => runtime.block_on(open(Path::new(dir)))?,
         [what, dir] if what == "walk" => walk(Path::new(dir))?,
         numbers => {

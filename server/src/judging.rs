@@ -9,10 +9,8 @@ mod read;
 use std::{
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError, RwLock},
-    time::Duration,
 };
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -20,13 +18,12 @@ use crate::{
     learned::Learned,
     metrics::{Kind, Metrics},
     predict,
+    reload::{self, Stamp},
     retry::{self, Flaky, Known, Policy, Rules, Seen},
 };
 pub(crate) use read::rules;
-use read::{Stamp, stamps};
+use read::stamps;
 
-/// How often the files are looked at.
-const LOOK: Duration = Duration::from_secs(2);
 /// Failures kept, each a key with a signature: about 30 MB.
 const FAILURES: usize = 50_000;
 
@@ -107,25 +104,7 @@ impl Judging {
     /// # Errors
     /// The signal cannot be heard.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
-        let mut hangup = signal(SignalKind::hangup())?;
-        let mut tick = tokio::time::interval(LOOK);
-        loop {
-            let asked = tokio::select! {
-                () = end.cancelled() => return Ok(()),
-                _ = hangup.recv() => true,
-                _ = tick.tick() => false,
-            };
-            let this = self.clone();
-            // a directory on a network that hangs must not hold up the server
-            let looking = tokio::task::spawn_blocking(move || this.look(asked));
-            let looked = tokio::select! {
-                () = end.cancelled() => return Ok(()),
-                looked = looking => looked,
-            };
-            if let Err(error) = looked {
-                tracing::error!(%error, "looking at rules and retry policy ended badly");
-            }
-        }
+        reload::watch("rules and retry policy", end, move |asked| self.look(asked)).await
     }
 
     /// Reads everything again if a file has changed, or if somebody `asked`. A change is looked at once, so that a file that

@@ -3,43 +3,109 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::domain::{AttemptId, Brief, Fact, History};
+use crate::{
+    domain::{Action, AttemptId, Beside, Brief, Fact, History, Summary, Verdict},
+    stats::Stats,
+};
 
-/// A handle on the one history of this server.
+/// A handle on the one history of this server, and on the statistics over it.
 #[derive(Debug, Clone)]
-pub(crate) struct Learned(Arc<RwLock<History>>);
+pub(crate) struct Learned {
+    history: Arc<RwLock<History>>,
+    stats: Stats,
+}
+
+/// An ended attempt: what the history has of it, and what statistics count beside.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) fact: Fact,
+    pub(crate) beside: Beside,
+}
+
+impl From<Summary> for Ended {
+    fn from(mut summary: Summary) -> Self {
+        let beside = Beside::take(&mut summary);
+        Self { fact: summary.into(), beside }
+    }
+}
 
 impl Learned {
-    /// Shares `history`.
+    /// Shares `history`, and counts as nobody said how.
+    #[cfg(test)]
     pub(crate) fn new(history: History) -> Self {
-        Self(Arc::new(RwLock::new(history)))
+        Self::with_stats(history, Stats::new(crate::stats::Settings::default()))
+    }
+
+    /// Shares `history`, and adds to `stats` what it learns.
+    pub(crate) fn with_stats(history: History, stats: Stats) -> Self {
+        Self { history: Arc::new(RwLock::new(history)), stats }
+    }
+
+    /// The statistics over the history.
+    pub(crate) fn stats(&self) -> &Stats {
+        &self.stats
     }
 
     /// Looks at the history. `look` must be short: no I/O, no loop over everything.
     pub(crate) fn read<T>(&self, look: impl FnOnce(&History) -> T) -> T {
         // a panic elsewhere cannot leave the history half changed in a way that matters for reading
-        look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        look(&self.history.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Adds an attempt and returns how many are known now.
-    pub(crate) fn learn(&self, attempt: impl Into<Fact>) -> usize {
-        let fact = attempt.into();
-        let mut history = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        history.learn(fact);
-        history.len()
+    pub(crate) fn learn(&self, attempt: impl Into<Ended>) -> usize {
+        let Ended { fact, beside } = attempt.into();
+        let (id, original) = (fact.brief.attempt.clone(), fact.brief.retries.clone());
+        let (new, original, known) = {
+            let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
+            let knew = history.get(&id).map(Arc::clone);
+            history.learn(fact);
+            let is_new = |brief: &&Arc<Brief>| knew.as_ref().is_none_or(|knew| !Arc::ptr_eq(knew, brief));
+            let new = history.get(&id).filter(is_new).map(Arc::clone);
+            (new, original.and_then(|original| history.get(&original)?.cause), history.len())
+        };
+        if let Some(brief) = new {
+            self.stats.add(&beside, &brief, original);
+        }
+        known
     }
 
-    /// Adds many attempts, oldest first, and returns how many are known now.
+    /// Adds many attempts, oldest first, and returns how many are known now. The statistics have them already.
     pub(crate) fn learn_all(&self, attempts: Vec<Fact>) -> usize {
-        let mut history = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
         history.learn_all(attempts);
+        self.stats.complete(|original| history.get(original)?.cause);
         history.len()
     }
 
     /// Puts an attempt in the place of what was known of it, if it is still known.
-    pub(crate) fn settle(&self, attempt: impl Into<Fact>) {
-        let fact = attempt.into();
-        self.0.write().unwrap_or_else(PoisonError::into_inner).settle(fact);
+    pub(crate) fn settle(&self, attempt: impl Into<Ended>) {
+        let Ended { fact, beside } = attempt.into();
+        let id = fact.brief.attempt.clone();
+        let (earlier, now) = {
+            let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
+            let earlier = history.get(&id).map(Arc::clone);
+            history.settle(fact);
+            (earlier, history.get(&id).map(Arc::clone))
+        };
+        if let Some((earlier, now)) = earlier.zip(now).filter(|(earlier, now)| !Arc::ptr_eq(earlier, now)) {
+            self.stats.settle(&earlier, &beside, &now);
+        }
+    }
+
+    /// Counts a verdict that is on disk.
+    pub(crate) fn judged(&self, verdict: &Verdict) {
+        if verdict.action == Action::No {
+            let ended = self.read(|history| history.get(&verdict.attempt).map(Arc::clone));
+            self.stats.refuse(&verdict.attempt, ended.as_deref());
+        }
+    }
+
+    /// Statistics no longer count an attempt that is gone from the disk.
+    pub(crate) fn removed(&self, id: &AttemptId) {
+        if let Some(brief) = self.read(|history| history.get(id).map(Arc::clone)) {
+            self.stats.remove(&brief);
+        }
     }
 
     /// How many attempts may be known.
@@ -53,6 +119,7 @@ impl Learned {
     }
 
     /// All attempts, newest first. Copies pointers, so that long work is done without the lock.
+    #[cfg(test)]
     pub(crate) fn newest_first(&self) -> Vec<Arc<Brief>> {
         self.read(|history| history.newest_first().map(Arc::clone).collect())
     }

@@ -13,18 +13,26 @@
 //! | `ingest` | the only writer: open attempts, acknowledgements, seals, verdicts |
 //! | `learned` | the history, shared |
 //! | `judging` | rules and failures seen before, shared |
+//! | `placing` | the pools in force, and what is open in them, shared |
+//! | `reload` | files that are read again while the server runs |
 //! | [`predict`] | sizes for the next attempt, with their reasons |
 //! | [`retry`] | causes and verdicts |
 //! | `import` | recorded history from files |
 //! | `replay` | the predictor and the rules of others over recorded history |
 //! | [`admission`] | pods of CI jobs, and what becomes of them |
 //! | [`gantry`] | what stock Spack clients say and hear |
+//! | `guard` | who may call, in force |
+//! | [`placement`] | pools, the rules over them, kinds of builds |
+//! | `identity` | who calls, and what it may do |
+//! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
+//! | `gitlab` | job hooks, and what GitLab is asked about them |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
 //! | [`domain`] | the words as types |
 
 mod admin;
 pub mod admission;
+mod answers;
 mod app;
 mod cli;
 mod clock;
@@ -32,20 +40,28 @@ mod config;
 pub mod domain;
 mod files;
 pub mod gantry;
+pub mod gitlab;
 mod grpc;
+mod guard;
 mod http;
+mod identity;
 mod import;
+mod incoming;
 mod ingest;
 mod judging;
 mod learned;
 mod metrics;
+pub mod placement;
+mod placing;
 pub mod predict;
+mod reload;
 mod replay;
 pub mod retry;
-mod stats;
+pub mod shadow;
+pub mod stats;
 pub mod store;
 
 pub use app::{Addresses, App};
 pub use cli::{Cli, Command};
-pub use config::{Args, Config, Loaded, LogFormat, Mistake};
+pub use config::{Args, Config, InForce, Loaded, LogFormat, Mistake};
 pub use ingest::Retain;

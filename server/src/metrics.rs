@@ -1,6 +1,25 @@
 //! Every metric of the server, with its sentence. Counters get `_total` from the encoder.
+//!
+//! | module | |
+//! |---|---|
+//! | `fleet` | what builds used, asked for and lost: counters |
+//! | `packages` | the most wasteful packages of the last day: gauges |
+//! | `process` | what the process takes of the machine |
+//! | `classic` | the text format that came before OpenMetrics |
 
-use std::sync::atomic::AtomicU64;
+mod classic;
+mod fleet;
+mod packages;
+mod process;
+
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
+
+use fleet::{Ended, Held};
+use packages::Packages;
+use process::Process;
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, EncodeMetric, text},
@@ -10,9 +29,12 @@ use prometheus_client::{
         family::Family,
         gauge::Gauge,
         histogram::{Histogram, exponential_buckets},
+        info::Info,
     },
     registry::{Metric, Registry, Unit},
 };
+
+use crate::domain::{Action, Cause, Rung, Summary};
 
 /// A label with a fixed set of values.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -21,8 +43,20 @@ pub(crate) struct Kind {
     pub(crate) kind: &'static str,
 }
 
+/// A verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Judged {
+    /// The cause.
+    pub(crate) kind: &'static str,
+    /// What was advised.
+    pub(crate) action: &'static str,
+}
+
 type Bytes = Gauge<u64, AtomicU64>;
 type Kinds = Family<Kind, Counter>;
+/// A sum that is no whole number.
+type Amount = Counter<f64, AtomicU64>;
+type Times = Family<Kind, Histogram, fn() -> Histogram>;
 
 /// The fields of [`Metrics`], each with its name and its sentence, and with its first state or its unit where they are special.
 macro_rules! metrics {
@@ -31,16 +65,32 @@ macro_rules! metrics {
         #[derive(Debug)]
         pub(crate) struct Metrics {
             registry: Registry,
+            /// Names that begin otherwise.
+            shared: Registry,
+            packages: Arc<Packages>,
             $(#[doc = $help] pub(crate) $field: $type,)*
         }
 
         impl Metrics {
             /// All metrics at zero.
             pub(crate) fn new() -> Self {
-                let mut registry = Registry::with_prefix("plimsoll");
+                let (mut registry, mut shared) = (Registry::with_prefix("plimsoll"), Registry::default());
+                let packages = Arc::new(Packages::default());
+                registry.register_collector(Box::new(Arc::clone(&packages)));
+                shared.register_collector(Box::new(Process::starting()));
+                let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+                registry.register("build", "The release", version);
                 $(let $field: $type = first!($($first)?);
                 register(&mut registry, $name, $help, [$($unit)?], &$field);)*
-                Self { registry, $($field,)* }
+                let metrics = Self { registry, shared, packages, $($field,)* };
+                metrics.begin();
+                metrics
+            }
+
+            /// Uses every metric once, so that each family has a series.
+            #[cfg(test)]
+            fn use_all(&self) {
+                $(tests::Use::once(&self.$field);)*
             }
         }
     };
@@ -57,17 +107,33 @@ macro_rules! first {
 
 metrics! {
     history_attempts: Gauge = "history_attempts", "Attempts in memory to learn from";
+    history_attempts_max: Gauge = "history_attempts_max", "Attempts that may be in memory to learn from";
     predictions: Kinds = "predictions", "Predictions, by the rung that weighed most";
-    predict_seconds: Histogram = "predict", "Time to compute one prediction",
-        from Histogram::new(exponential_buckets(0.000_001, 2.0, 14)), in Unit::Seconds;
-    verdicts: Kinds = "verdicts", "Verdicts, by cause";
+    predict_seconds: Times = "predict", "Time to compute one prediction, by the rung that weighed most",
+        from Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_001, 2.0, 16))),
+        in Unit::Seconds;
+    verdicts: Family<Judged, Counter> = "verdicts", "Verdicts, by cause and by what was advised";
+    withheld: Kinds = "shadow_withheld",
+        "Predictions that were not put into force because of shadow mode: prediction, allocation, pod";
+    shadow: Gauge = "shadow", "1 in shadow mode";
     rules_reloads: Kinds = "rules_reloads",
         "Times that rules and retry policy were read again: taken, refused (those in force stayed)";
+    access_reloads: Kinds = "access_reloads",
+        "Readings of a changed file of access, by what became of it: taken, refused (the old one stays in force)";
+    access_refused: Kinds = "access_refused", "Callers that were refused, by the reason";
     rules_refused: Gauge = "rules_refused",
         "1 if the rules or the retry policy on disk are wrong and not in force";
+    pools_reloads: Kinds = "pools_reloads",
+        "Times that the file of pools was read again: taken, refused (the one in force stayed)";
+    pools_refused: Gauge = "pools_refused", "1 if the file of pools is wrong and not in force";
+    placements: Kinds = "placements",
+        "Predictions that were put into a pool: fits, clamped (no pool has as much), none (no pool takes it)";
     allocations: Kinds = "allocations",
-        "Requests for an allocation: answered, late (the defaults were sent), refused";
+        "Requests for an allocation: answered, late (the defaults were sent), refused, shadow (nothing was sent)";
     hooks: Kinds = "hooks", "Job hooks, by what became of them; dropped: the queue was full";
+    gitlab_requests: Kinds = "gitlab_requests",
+        "Questions to GitLab, by what became of them; no_turn: it was asked too much already, or is away";
+    gitlab_queue: Gauge = "gitlab_queue_jobs", "Ended jobs that GitLab shall be asked about";
     admissions: Kinds = "admissions", "Pods that were looked at, by what became of them";
     samples: Counter = "ingest_samples", "Samples that were synced to disk and acknowledged";
     samples_repeated: Counter = "ingest_samples_repeated",
@@ -75,13 +141,22 @@ metrics! {
     samples_lost: Counter = "ingest_samples_lost", "Samples that agents had to drop";
     refusals: Kinds = "ingest_refusals", "Requests that were refused, by kind";
     open_attempts: Gauge = "ingest_open_attempts", "Attempts that have not ended";
+    open_attempts_max: Gauge = "ingest_open_attempts_max", "Attempts that may be open at once";
+    silent_attempts: Gauge = "ingest_silent_attempts",
+        "Open attempts of which nothing was heard for two minutes, as of the last minute";
     connections: Gauge = "grpc_connections", "Connections to the gRPC listener";
     connections_refused: Counter = "grpc_connections_refused",
         "Connections that were closed at once: as many as may be there were there";
+    http_connections: Gauge = "http_connections", "Connections to the HTTP listeners";
+    http_connections_refused: Counter = "http_connections_refused",
+        "HTTP connections that were closed at once: as many as may be there were there";
+    http_connections_cut: Kinds = "http_connections_cut",
+        "HTTP connections that were cut off: slow, malformed, too_large, handshake";
     streams: Gauge = "ingest_streams", "Connected streams of agents";
     sealed: Kinds = "ingest_sealed_attempts", "Attempts that ended, by outcome or cause";
     starts_estimated: Counter = "ingest_starts_estimated", "Attempts with a wrong clock";
     queue: Gauge = "ingest_queue_requests", "Requests that wait for the writer";
+    queue_max: Gauge = "ingest_queue_requests_max", "Requests that may wait for the writer";
     commit_seconds: Histogram = "store_commit", "Time from a commit's start until it is on disk",
         from Histogram::new(exponential_buckets(0.000_25, 2.0, 14)), in Unit::Seconds;
     store_writable: Gauge = "store_writable", "1 if the store takes writes";
@@ -90,6 +165,46 @@ metrics! {
     summaries_removed: Counter = "summaries_removed",
         "Ended attempts that were older than the bound on their age and are gone";
     store_bytes: Bytes = "store", "Disk that the store takes", in Unit::Bytes;
+    series_max_bytes: Bytes = "store_series_max", "Most bytes of sealed samples; 0 without a bound",
+        in Unit::Bytes;
+    disk_free_bytes: Bytes = "store_disk_free", "Room on the disk of the store", in Unit::Bytes;
+    disk_bytes: Bytes = "store_disk", "Size of the disk of the store", in Unit::Bytes;
+    fleet_attempts: Family<Ended, Counter> = "fleet_attempts", "Attempts that ended, by outcome and cause";
+    fleet_retries: Counter = "fleet_retries", "Attempts that ended and were retries";
+    fleet_wall: Amount = "fleet_wall", "Time that attempts took", in Unit::Seconds;
+    fleet_memory_asked: Amount = "fleet_memory_asked",
+        "Memory asked for over time, the request or else the limit", in unit("byte_seconds");
+    fleet_memory_used: Amount = "fleet_memory_used",
+        "Memory needed over time, of the attempts that asked for memory", in unit("byte_seconds");
+    fleet_memory_wasted: Amount = "fleet_memory_wasted",
+        "Memory asked for and not used over time, and all that failed attempts held", in unit("byte_seconds");
+    fleet_cpu_asked: Amount = "fleet_cpu_asked",
+        "CPU asked for over time, the request or else the limit", in unit("core_seconds");
+    fleet_cpu_used: Amount = "fleet_cpu_used",
+        "CPU time used, of the attempts that asked for CPU", in unit("core_seconds");
+    fleet_cpu_wasted: Amount = "fleet_cpu_wasted",
+        "CPU asked for and not used over time, and all that failed attempts used", in unit("core_seconds");
+    fleet_need_over_ask: Histogram = "fleet_need_over_ask",
+        "Highest need over the memory asked for",
+        from Histogram::new([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 2.0]),
+        in unit("ratio");
+    fleet_predictions: Family<Held, Counter> = "fleet_predictions",
+        "Attempts whose need or time was held against what was predicted when they opened";
+    fleet_limit_over_need: Histogram = "fleet_limit_over_need",
+        "Memory limit predicted at the opening over the need that came",
+        from Histogram::new([0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0]), in unit("ratio");
+    would_be_attempts: Counter = "would_be_attempts",
+        "Attempts with a prediction, a known need and a known ask: those that the other would_be metrics sum";
+    would_be_asked: Amount = "would_be_asked", "Memory that they asked for over time",
+        in unit("byte_seconds");
+    would_be_predicted: Amount = "would_be_predicted",
+        "Memory that the predicted requests would have asked for over time", in unit("byte_seconds");
+    would_be_failed: Counter = "would_be_failed", "Of them, those that memory ended";
+    would_be_failing: Counter = "would_be_failing", "Of them, those whose need is above the predicted limit";
+}
+
+fn unit(name: &str) -> Unit {
+    Unit::Other(name.to_owned())
 }
 
 /// Makes a metric known, with its unit if it has one.
@@ -112,8 +227,32 @@ impl Metrics {
     /// All metrics as OpenMetrics text.
     pub(crate) fn encode(&self) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
-        text::encode(&mut text, &self.registry)?;
+        text::encode_registry(&mut text, &self.shared)?;
+        text::encode_registry(&mut text, &self.registry)?;
+        text::encode_eof(&mut text)?;
         Ok(text)
+    }
+
+    /// All metrics in Prometheus' text format 0.0.4.
+    pub(crate) fn encode_classic(&self) -> Result<String, std::fmt::Error> {
+        self.encode().map(|text| classic::of(&text))
+    }
+
+    /// Counts a prediction that was asked for.
+    pub(crate) fn predicted(&self, rung: Rung, took: Duration) {
+        let kind = Kind::of(rung.as_str());
+        self.predict_seconds.get_or_create(&kind).observe(took.as_secs_f64());
+        self.predictions.get_or_create(&kind).inc();
+    }
+
+    /// Counts a verdict that is on disk.
+    pub(crate) fn judged(&self, cause: Cause, action: Action) {
+        self.verdicts.get_or_create(&Judged { kind: cause.as_str(), action: action.as_str() }).inc();
+    }
+
+    /// Adds an attempt of the past to the packages of the last day, and to no counter.
+    pub(crate) fn remember(&self, summary: &Summary) {
+        self.packages.add(summary);
     }
 }
 
@@ -125,17 +264,4 @@ impl Kind {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counters_are_named_by_convention_and_the_text_ends() {
-        let metrics = Metrics::new();
-        metrics.samples.inc_by(3);
-        metrics.verdicts.get_or_create(&Kind::of("oom")).inc();
-        let text = metrics.encode().unwrap();
-        assert!(text.contains("plimsoll_ingest_samples_total 3\n"), "{text}");
-        assert!(text.contains("plimsoll_verdicts_total{kind=\"oom\"} 1\n"), "{text}");
-        assert!(text.ends_with("# EOF\n"), "{text}");
-    }
-}
+mod tests;

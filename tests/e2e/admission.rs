@@ -12,7 +12,11 @@ use tokio::{
 };
 use tokio_rustls::{
     TlsConnector,
-    rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName},
+    rustls::{
+        ClientConfig, RootCertStore,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, pem::PemObject as _},
+    },
 };
 
 const POD: &str = include_str!("../../server/src/admission/testdata/gitlab_pod.json");
@@ -42,6 +46,10 @@ fn certificate(dir: &Path) -> TlsConnector {
 fn start(options: &[&str]) -> Webhook {
     let dir = tempfile::tempdir().unwrap();
     let tls = certificate(dir.path());
+    start_in(dir, tls, options)
+}
+
+fn start_in(dir: tempfile::TempDir, tls: TlsConnector, options: &[&str]) -> Webhook {
     let file = |name: &str| dir.path().join(name).display().to_string();
     let (cert, key) = (file("tls.crt"), file("tls.key"));
     let listen = ["--admit-listen", "127.0.0.1:0", "--admit-cert-file", &cert, "--admit-key-file", &key];
@@ -207,6 +215,41 @@ async fn a_retry_after_an_oom_kill_becomes_a_bigger_pod() {
 }
 
 #[tokio::test]
+async fn a_pod_is_sent_to_the_pool_that_its_job_fits() {
+    let settings = tempfile::tempdir().unwrap();
+    let file = settings.path().join("pools.toml");
+    let pools = "[[pool]]\nname = \"big\"\nmemory = \"64GiB\"\nprice_gib_hour = 1\nnode_selector = { size = \"big\" }\n\
+                 [[pool]]\nname = \"small\"\nmemory = \"8GiB\"\nnode_selector = { size = \"small\" }\n\
+                 tolerations = [{ key = \"ci\", operator = \"Exists\" }]\n\
+                 [kind.auto]\npriority_class = \"ci-low\"\nnode_selector = { builds_auto = \"true\" }\n";
+    std::fs::write(&file, pools).unwrap();
+    let options = ["--admit-mode", "on", "--pools-file", file.to_str().unwrap()];
+    let webhook = start(&options);
+    for number in 0..8 {
+        webhook.attempt(&format!("before-{number}"), "1", 900 + number, false).await;
+    }
+    let mut asked = pod();
+    asked["spec"]["priority"] = json!(0);
+    let kind = json!({ "name": "PLIMSOLL_BUILD_KIND", "value": "auto" });
+    asked["spec"]["containers"][0]["env"].as_array_mut().unwrap().push(kind);
+    let (after, _) = webhook.admit(&asked).await;
+    let spec = &after["spec"];
+    assert_eq!(
+        (&spec["nodeSelector"]["size"], &spec["nodeSelector"]["builds_auto"]),
+        (&json!("small"), &json!("true"))
+    );
+    assert_eq!(spec["tolerations"][1], json!({ "key": "ci", "operator": "Exists" }));
+    assert_eq!((&spec["priorityClassName"], &spec["priority"]), (&json!("ci-low"), &json!(null)));
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    let mut named = after.clone();
+    named["metadata"]["name"] = json!("runner-abcdefg");
+    std::fs::write(file.path(), named.to_string()).unwrap();
+    assert_eq!(crate::deploy::complaints(file.path()).unwrap_or_default(), Vec::<String>::new());
+    let (same, response) = webhook.admit(&after).await;
+    assert!(same == after && response["patch"].is_null(), "{response}");
+}
+
+#[tokio::test]
 async fn without_a_word_from_the_operator_pods_stay_as_they_are() {
     let webhook = start(&[]);
     for number in 0..8 {
@@ -216,6 +259,29 @@ async fn without_a_word_from_the_operator_pods_stay_as_they_are() {
     assert_eq!(after, pod());
     let (_, metrics) = webhook.server.get("/metrics").unwrap();
     assert!(metrics.contains("plimsoll_admissions_total{kind=\"dry_run\"} 1\n"), "{metrics}");
+}
+
+#[tokio::test]
+async fn in_shadow_mode_pods_get_the_agent_that_measures_and_no_size_but_for_a_stack_that_is_in_force() {
+    let on = ["--admit-mode", "on", "--admit-agent-image", "agent:1", "--shadow", "on"];
+    let sizes = |pod: &Value| pod["spec"]["containers"][0]["resources"].clone();
+    for (apply, sized) in [("*=0", false), ("e4s=100%", true)] {
+        let webhook = start(&[&on[..], &["--shadow-apply", apply]].concat());
+        for number in 0..8 {
+            webhook.attempt(&format!("before-{number}"), "1", 900, false).await;
+        }
+        let (after, _) = webhook.admit(&pod()).await;
+        assert_eq!(sizes(&after) != sizes(&pod()), sized, "{apply}: {after}");
+        assert!(after["spec"]["initContainers"].to_string().contains("agent:1"), "{after}");
+        let (_, metrics) = webhook.server.get("/metrics").unwrap();
+        let seen = metrics.contains("plimsoll_shadow_withheld_total{kind=\"pod\"} 1\n");
+        assert_eq!(seen, !sized, "what would be done is counted");
+        // a person's own word counts
+        let mut own = pod();
+        own["metadata"]["annotations"]["plimsoll/memory-limit"] = json!("96Gi");
+        let (after, _) = webhook.admit(&own).await;
+        assert!(sizes(&after)["limits"]["memory"] == json!("96Gi"), "{after}");
+    }
 }
 
 #[tokio::test]
@@ -268,4 +334,44 @@ async fn what_is_no_review_is_refused_with_the_reason() {
         assert_eq!(seen, status, "{answer}");
         assert!(answer.contains(words), "{answer}");
     }
+}
+
+#[tokio::test]
+async fn with_a_ca_for_clients_nobody_else_is_heard() {
+    let dir = tempfile::tempdir().unwrap();
+    let unknown = certificate(dir.path());
+    let made = rcgen::generate_simple_self_signed(["kube-apiserver".to_owned()]).unwrap();
+    std::fs::write(dir.path().join("client.crt"), made.cert.pem()).unwrap();
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let roots = {
+        let server = std::fs::read(dir.path().join("tls.crt")).unwrap();
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(&server) {
+            roots.add(certificate.unwrap()).unwrap();
+        }
+        roots
+    };
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_client_auth_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    let file = dir.path().join("client.crt").display().to_string();
+    let known = TlsConnector::from(Arc::new(config));
+    let mut webhook = start_in(dir, known, &["--admit-client-ca-file", &file]);
+    let review = review(&pod()).to_string();
+    assert_eq!(webhook.post("/admit", &review).await.0, 200);
+    webhook.tls = unknown;
+    let stream = TcpStream::connect(webhook.server.admission.unwrap()).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let heard = async {
+        let mut stream = webhook.tls.connect(name, stream).await?;
+        stream.write_all(b"POST /admit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").await?;
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).await.map(|_| heard)
+    };
+    // an alert, or what is left of one when the connection is closed behind it
+    let heard = heard.await.unwrap_or_default();
+    assert!(heard.is_empty(), "{}", String::from_utf8_lossy(&heard));
 }

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use plimsoll_proto::v1::{
-    self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
+    self as pb, agent_message::Message as Sent, predictor_client::PredictorClient,
+    server_message::Message as Answer, stats_client::StatsClient,
 };
 use plimsoll_tests::{Programs, Sender, Server, finish, hello, sample};
 use tonic::{Code, Status};
@@ -62,6 +63,41 @@ async fn a_missing_number_is_an_error_that_says_which_one_was_expected() {
     let status = refused(&server, batch("a", 6, vec![sample(6)])).await;
     assert_eq!(status.code(), Code::FailedPrecondition);
     assert!(status.message().contains("number 4 was expected and 6 came"), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_that_are_sent_ahead_are_kept_in_order_and_a_wrong_one_ends_the_stream_after_them() {
+    let (_dir, server) = start();
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello("a", "zlib")).await.unwrap();
+    let ten = |first: u64| batch("a", first, (first..first + 10).map(sample).collect());
+    for message in (0..20).map(|n| ten(n * 10 + 1)).chain([ten(500), ten(510)]) {
+        stream.send(message).await.unwrap();
+    }
+    let mut acknowledged = Vec::new();
+    let status = loop {
+        match stream.next().await {
+            Ok(Some(Answer::Ack(ack))) => acknowledged.push(ack.acknowledged),
+            Err(status) => break status,
+            Ok(other) => panic!("{other:?}"),
+        }
+    };
+    assert!(acknowledged.is_sorted() && acknowledged.last() == Some(&200), "{acknowledged:?}");
+    assert!(status.message().contains("number 201 was expected and 500 came"), "{status}");
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    assert_eq!(stream.exchange(hello("a", "zlib")).await.unwrap(), 200, "what came after it was not kept");
+    // an end that is sent ahead waits for the batches before it
+    for message in [ten(201), ten(211), finish("a", 220, Some(0))] {
+        stream.send(message).await.unwrap();
+    }
+    let sealed = loop {
+        match stream.next().await.unwrap() {
+            Some(Answer::Ack(ack)) if ack.sealed => break ack.acknowledged,
+            Some(Answer::Ack(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(sealed, 220);
 }
 
 #[tokio::test(flavor = "multi_thread")]

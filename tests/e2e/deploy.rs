@@ -54,7 +54,7 @@ fn every_overlay_renders_and_every_object_fits_the_schema() {
         fs::write(&file, &output.stdout).unwrap();
         let Some(complaints) = complaints(&file) else { return };
         // of cert-manager and of the Prometheus operator
-        let foreign = ["Certificate", "Issuer", "ServiceMonitor"];
+        let foreign = ["Certificate", "Issuer", "PrometheusRule", "ServiceMonitor"];
         let own: Vec<_> = complaints
             .iter()
             .filter(|line| !foreign.iter().any(|kind| line.contains(&format!("schema for kind {kind} "))))

@@ -11,6 +11,9 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
+/// Batches on the way without an acknowledgement: as many as the agent has.
+const IN_FLIGHT: u64 = 4;
+
 /// One stream to a collector.
 #[derive(Debug)]
 pub struct Sender {
@@ -64,6 +67,29 @@ impl Sender {
     pub async fn exchange(&mut self, message: impl Into<Sent>) -> Result<u64, Status> {
         // a stream that has ended says why when it is read
         let _ended = self.send(message).await;
+        self.acknowledged().await
+    }
+
+    /// Sends `batches` of `size` samples each, a few of them ahead of their acknowledgements, as the agent does.
+    ///
+    /// # Errors
+    /// The status with which the server ended the stream.
+    pub async fn deliver(&mut self, attempt: &str, batches: u64, size: u64) -> Result<(), Status> {
+        let (mut sent, mut acknowledged) = (0, 0);
+        while acknowledged < batches * size {
+            if sent < batches && sent * size < acknowledged + IN_FLIGHT * size {
+                // a stream that has ended says why when it is read
+                let _ended = self.send(batch(attempt, sent * size + 1, size)).await;
+                sent += 1;
+                continue;
+            }
+            acknowledged = self.acknowledged().await?;
+        }
+        Ok(())
+    }
+
+    /// The number that the next answer acknowledges.
+    async fn acknowledged(&mut self) -> Result<u64, Status> {
         match self.next().await? {
             Some(Answer::Welcome(welcome)) => Ok(welcome.acknowledged),
             Some(Answer::Ack(ack)) => Ok(ack.acknowledged),

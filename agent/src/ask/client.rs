@@ -5,16 +5,17 @@ use std::{path::Path, time::Duration};
 use plimsoll_proto::v1::{
     ExplainResponse, GetAttemptRequest, GetAttemptResponse, GetStatsRequest, GetStatsResponse,
     ListAttemptsRequest, ListAttemptsResponse, PredictRequest, Prediction, ShouldRetryRequest, Verdict,
-    predictor_client::PredictorClient, stats_client::StatsClient,
+    WatchRequest, WatchResponse, predictor_client::PredictorClient, stats_client::StatsClient,
 };
 use tonic::{
-    Code, Response, Status,
+    Code, Request, Response, Status, Streaming,
     transport::{Channel, Endpoint},
 };
 use tonic_types::StatusExt as _;
 
 use crate::delivery::{
     route::{endpoint, name},
+    token::{Token, with_token},
     trouble::{broken, innermost},
 };
 
@@ -28,6 +29,7 @@ const ANSWER_BYTES: usize = 64 * 1024 * 1024;
 pub struct Client {
     channel: Channel,
     server: String,
+    token: Option<Token>,
 }
 
 /// Why there is no answer.
@@ -52,36 +54,37 @@ impl Failure {
 }
 
 impl Client {
-    /// Connects to a server. `ca` names a PEM file with the CA certificates to trust instead of the system's.
+    /// Connects to a server. `ca` names a PEM file with the CA certificates to trust instead of the system's,
+    /// `token` says who asks.
     ///
     /// # Errors
     /// The address is wrong, the certificates cannot be read, or nobody answers there.
-    pub async fn connect(server: &str, ca: Option<&Path>) -> Result<Self, Failure> {
+    pub async fn connect(server: &str, ca: Option<&Path>, token: Option<Token>) -> Result<Self, Failure> {
         let endpoint: Endpoint = endpoint(server, ca).map_err(Failure::Question)?.timeout(PATIENCE);
         let server = name(&endpoint);
         let connected = endpoint.connect().await;
         let channel = connected
             .map_err(|error| Failure::NoAnswer(format!("no server at {server} ({})", innermost(&error))))?;
-        Ok(Self { channel, server })
+        Ok(Self { channel, server, token })
     }
 
     pub(crate) async fn predict(&self, question: PredictRequest) -> Result<Prediction, Failure> {
-        let answer = self.predictor().predict(question).await;
+        let answer = self.predictor().predict(self.ask(question)?).await;
         self.answer(answer)?.prediction.ok_or_else(|| self.empty())
     }
 
     pub(super) async fn explain(&self, question: PredictRequest) -> Result<ExplainResponse, Failure> {
-        let answer = self.predictor().explain(question).await;
+        let answer = self.predictor().explain(self.ask(question)?).await;
         self.answer(answer)
     }
 
     pub(crate) async fn should_retry(&self, question: ShouldRetryRequest) -> Result<Verdict, Failure> {
-        let answer = self.predictor().should_retry(question).await;
+        let answer = self.predictor().should_retry(self.ask(question)?).await;
         self.answer(answer)?.verdict.ok_or_else(|| self.empty())
     }
 
     pub(super) async fn stats(&self, question: GetStatsRequest) -> Result<GetStatsResponse, Failure> {
-        let answer = self.counter().get_stats(question).await;
+        let answer = self.counter().get_stats(self.ask(question)?).await;
         self.answer(answer)
     }
 
@@ -89,13 +92,29 @@ impl Client {
         &self,
         question: ListAttemptsRequest,
     ) -> Result<ListAttemptsResponse, Failure> {
-        let answer = self.counter().list_attempts(question).await;
+        let answer = self.counter().list_attempts(self.ask(question)?).await;
         self.answer(answer)
     }
 
     pub(super) async fn attempt(&self, question: GetAttemptRequest) -> Result<GetAttemptResponse, Failure> {
-        let answer = self.counter().get_attempt(question).await;
+        let answer = self.counter().get_attempt(self.ask(question)?).await;
         self.answer(answer)
+    }
+
+    /// A question of somebody who says who he is, if he can.
+    fn ask<T>(&self, question: T) -> Result<Request<T>, Failure> {
+        with_token(self.token.as_ref(), question).map_err(Failure::Question)
+    }
+
+    pub(super) async fn watch(&self) -> Result<Streaming<WatchResponse>, Failure> {
+        let answer = self.counter().watch(self.ask(WatchRequest {})?).await;
+        self.answer(answer)
+    }
+
+    /// The next message of a watch.
+    pub(super) async fn next(&self, watch: &mut Streaming<WatchResponse>) -> Result<WatchResponse, Failure> {
+        let ended = || Failure::NoAnswer(format!("{} has ended the watch", self.server));
+        watch.message().await.map_err(|status| failure(&self.server, &status))?.ok_or_else(ended)
     }
 
     fn predictor(&self) -> PredictorClient<Channel> {
@@ -146,9 +165,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_missing_server_is_said_in_plain_words() {
-        let failure = Client::connect("127.0.0.1:1", None).await.unwrap_err();
+        let failure = Client::connect("127.0.0.1:1", None, None).await.unwrap_err();
         assert_eq!(failure.to_string(), "no server at http://127.0.0.1:1 (connection refused)");
         assert_eq!(failure.status(), 3);
-        assert_eq!(Client::connect("http://no spaces", None).await.unwrap_err().status(), 2);
+        assert_eq!(Client::connect("http://no spaces", None, None).await.unwrap_err().status(), 2);
     }
 }

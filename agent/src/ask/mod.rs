@@ -3,19 +3,27 @@
 //! `client` asks, `text`, `json` and `shell` render, and the functions here put both together: one for each command. They
 //! return what the command prints; only `main` prints.
 
+mod asked;
 mod client;
+pub mod digest;
 pub(crate) mod json;
+mod look;
 mod numbers;
 pub(crate) mod outlook;
 mod shell;
 mod text;
+pub mod watch;
 pub(crate) mod words;
 
-use plimsoll_proto::v1::{
-    GetAttemptRequest, GetStatsRequest, Key, ListAttemptsRequest, PredictRequest, ShouldRetryRequest,
-};
-
 pub use client::{Client, Failure};
+pub use look::Look;
+use plimsoll_proto::{
+    limits,
+    v1::{
+        GetAttemptRequest, GetStatsRequest, Key, ListAttemptsRequest, ListAttemptsResponse, PredictRequest,
+        ShouldRetryRequest,
+    },
+};
 
 /// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -114,27 +122,43 @@ pub async fn should_retry(
 ///
 /// # Errors
 /// The server gave no answer, or could not read the question.
-pub async fn stats(client: &Client, question: GetStatsRequest, format: Format) -> Result<Answer, Failure> {
-    let stats = client.stats(question).await?;
+pub async fn stats(
+    client: &Client,
+    question: GetStatsRequest,
+    (format, look): (Format, Look),
+) -> Result<Answer, Failure> {
+    let stats = client.stats(question.clone()).await?;
     Ok(answer(match format {
-        Format::Text => text::render_stats(&stats),
+        Format::Text => text::render_stats(&question, &stats, look),
         Format::Json => json::render_stats(&stats),
     }))
 }
 
-/// Finished attempts, newest first.
+/// Finished attempts in the order that was asked for, at most `limit`.
 ///
 /// # Errors
 /// The server gave no answer, or could not read the question.
 pub async fn attempts(
     client: &Client,
-    question: ListAttemptsRequest,
-    format: Format,
+    (question, limit): (ListAttemptsRequest, usize),
+    (format, look): (Format, Look),
 ) -> Result<Answer, Failure> {
-    let attempts = client.attempts(question).await?;
+    let mut page = ListAttemptsResponse::default();
+    let mut asked = question.clone();
+    loop {
+        let left = u32::try_from(limit - page.attempts.len().min(limit)).unwrap_or(u32::MAX);
+        asked.page_size = left.min(limits::PAGE_SIZE);
+        let next = client.attempts(asked.clone()).await?;
+        page.attempts.extend(next.attempts);
+        page.next_page_token.clone_from(&next.next_page_token);
+        if page.attempts.len() >= limit || next.next_page_token.is_empty() {
+            break;
+        }
+        asked.page_token = next.next_page_token;
+    }
     Ok(answer(match format {
-        Format::Text => text::render_attempts(&attempts),
-        Format::Json => json::render_attempts(&attempts),
+        Format::Text => text::render_attempts(&question, &page, look),
+        Format::Json => json::render_attempts(&page),
     }))
 }
 
@@ -142,10 +166,14 @@ pub async fn attempts(
 ///
 /// # Errors
 /// The server gave no answer, does not know the attempt, or could not read the question.
-pub async fn show(client: &Client, attempt: String, format: Format) -> Result<Answer, Failure> {
-    let shown = client.attempt(GetAttemptRequest { attempt, with_series: true, max_samples: 0 }).await?;
+pub async fn show(
+    client: &Client,
+    question: GetAttemptRequest,
+    (format, look): (Format, Look),
+) -> Result<Answer, Failure> {
+    let shown = client.attempt(question).await?;
     Ok(answer(match format {
-        Format::Text => text::render_attempt(&shown),
+        Format::Text => text::render_attempt(&shown, look),
         Format::Json => json::render_attempt(&shown),
     }))
 }

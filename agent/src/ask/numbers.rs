@@ -1,5 +1,7 @@
 //! Numbers as people read them.
 
+use std::time::{Duration, SystemTime};
+
 /// `1.50 GiB`.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub(super) fn bytes(bytes: u64) -> String {
@@ -39,17 +41,122 @@ pub(super) fn share(part: f64, whole: f64) -> String {
     if whole > 0.0 { percent(part / whole) } else { "-".to_owned() }
 }
 
-/// A line of blocks, one for each of at most `width` stretches of time, as high as the largest value in it.
-pub(super) fn sparkline(values: &[u64], width: usize) -> String {
+/// `1,234,567`.
+pub(super) fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A sum of hours or of money with three digits that mean something: `0.0123`, `1.23`, `123`, `12,345`.
+pub(super) fn amount(value: f64) -> String {
+    let size = value.abs();
+    match size {
+        _ if !value.is_finite() => "-".to_owned(),
+        0.0 => "0".to_owned(),
+        ..0.0005 => "under 0.001".to_owned(),
+        ..0.995 => format!("{value:.3}"),
+        ..99.5 => format!("{value:.2}"),
+        ..999.5 => format!("{value:.0}"),
+        _ => {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "not below zero, and a larger one becomes the largest"
+            )]
+            let whole = count(size.round() as u64);
+            if value < 0.0 { format!("-{whole}") } else { whole }
+        }
+    }
+}
+
+/// `12.30 EUR`.
+pub(super) fn money(value: f64, currency: &str) -> String {
+    format!("{} {}", amount(value), super::text::clean(currency))
+}
+
+/// `15 min`, `6 h`, `1 d`: a width in time, in the largest unit that divides it.
+pub(super) fn span(ms: u64) -> String {
+    let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)];
+    let fitting = units.into_iter().find(|(_, unit)| ms >= *unit && ms.is_multiple_of(*unit));
+    fitting.map_or_else(|| format!("{ms} ms"), |(name, unit)| format!("{} {name}", ms / unit))
+}
+
+/// `7 d`, `36 h`, `5 min`: about as long.
+pub(super) fn long(ms: u64) -> String {
+    match ms / 60_000 {
+        minutes @ 0..120 => format!("{minutes} min"),
+        minutes @ 120..2880 => format!("{} h", (minutes + 30) / 60),
+        minutes => format!("{} d", (minutes + 720) / 1440),
+    }
+}
+
+/// `97.1 %`, of two counts; a dash if there is nothing to compare with.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub(super) fn rate(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".to_owned() } else { format!("{:.1} %", part as f64 / whole as f64 * 100.0) }
+}
+
+/// Seconds from 1970 to the end of the year 9999, which is the last that has a name.
+const LAST_SECOND: u64 = 253_402_300_799;
+
+/// `2026-11-21 09:05`, UTC; a dash for a time that no calendar has.
+pub(super) fn date_time(unix_ms: u64) -> String {
+    let text = rfc3339(unix_ms);
+    text.get(..16).map_or_else(|| text.clone(), |minutes| minutes.replace('T', " "))
+}
+
+/// `2026-11-21`, UTC.
+pub(super) fn date(unix_ms: u64) -> String {
+    let text = rfc3339(unix_ms);
+    text.get(..10).map_or_else(|| text.clone(), str::to_owned)
+}
+
+/// `2026-11-21T09:05:07Z`; a dash for a time that no calendar has.
+pub(super) fn rfc3339(unix_ms: u64) -> String {
+    let seconds = unix_ms / 1000;
+    let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+    match time.filter(|_| seconds <= LAST_SECOND) {
+        Some(time) => humantime::format_rfc3339_seconds(time).to_string(),
+        None => "-".to_owned(),
+    }
+}
+
+/// A line of blocks, one for each of at most `width` stretches of time, as high as the largest value in it. A value of `top` is as
+/// high as can be; without one, the largest is.
+pub(super) fn sparkline(values: &[u64], width: usize, top: Option<u64>) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let largest = values.iter().copied().max().unwrap_or(0).max(1);
-    let stretch = values.len().div_ceil(width.max(1)).max(1);
+    let largest = values.iter().copied().max().unwrap_or(0);
+    let top = top.unwrap_or(0).max(largest).max(1);
     let block = |stretch: &[u64]| {
         let value = u128::from(stretch.iter().copied().max().unwrap_or(0));
-        let level = (value * 8).div_ceil(u128::from(largest)).saturating_sub(1);
+        let level = (value * 8).div_ceil(u128::from(top)).saturating_sub(1);
         BLOCKS.get(usize::try_from(level).unwrap_or(0)).copied().unwrap_or('█')
     };
-    values.chunks(stretch).map(block).collect()
+    stretches(values, width).map(block).collect()
+}
+
+/// The values in at most `width` pieces of equal length.
+pub(super) fn stretches<T>(values: &[T], width: usize) -> std::slice::Chunks<'_, T> {
+    values.chunks(values.len().div_ceil(width.max(1)).max(1))
+}
+
+/// The same for sums that are no whole numbers; what is below zero is nothing.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "0 to 1,000 of the largest: eight heights are drawn"
+)]
+pub(super) fn sparkline_of(values: &[f64], width: usize) -> String {
+    let largest = values.iter().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+    let share = |value: &f64| (value.max(0.0) / largest * 1000.0) as u64;
+    sparkline(&values.iter().map(share).collect::<Vec<_>>(), width, None)
 }
 
 #[cfg(test)]
@@ -66,11 +173,35 @@ mod tests {
 
     #[test]
     fn a_sparkline_keeps_its_width_and_its_peak() {
-        assert_eq!(sparkline(&[], 10), "");
-        assert_eq!(sparkline(&[0, 0], 10), "▁▁");
-        assert_eq!(sparkline(&[0, 1, 4, 8], 10), "▁▁▄█");
+        assert_eq!(sparkline(&[], 10, None), "");
+        assert_eq!(sparkline(&[0, 0], 10, None), "▁▁");
+        assert_eq!(sparkline(&[0, 1, 4, 8], 10, None), "▁▁▄█");
+        assert_eq!(sparkline(&[0, 1, 4, 8], 10, Some(16)), "▁▁▂▄");
+        assert_eq!(sparkline(&[u64::MAX, 1], 0, Some(3)), "█");
+        assert_eq!(sparkline_of(&[0.0, -1.0, 0.25, 0.5], 10), "▁▁▄█");
         let values: Vec<u64> = (0..1000).collect();
-        let line = sparkline(&values, 60);
+        let line = sparkline(&values, 60, None);
         assert!(line.chars().count() <= 60 && line.ends_with('█'), "{line}");
+    }
+
+    #[test]
+    fn sums_have_digits_that_mean_something() {
+        let said = [0.0, 0.0001, 0.0123, 1.234, 99.4, 123.4, 12_345.6, -12_345.6, f64::NAN].map(amount);
+        let expected = ["0", "under 0.001", "0.012", "1.23", "99.40", "123", "12,346", "-12,346", "-"];
+        assert_eq!(said, expected);
+        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([rate(971, 1000), rate(0, 0)], ["97.1 %", "-"]);
+        assert_eq!([600_000, 86_400_000, 604_799_999].map(long), ["10 min", "24 h", "7 d"]);
+        assert_eq!([86_400_000, 5_400_000, 1500].map(span), ["1 d", "90 min", "1500 ms"]);
+    }
+
+    #[test]
+    fn times_that_no_calendar_has_are_a_dash() {
+        let ms = 1_763_715_907_000;
+        assert_eq!(
+            [date_time(ms), date(ms), rfc3339(ms)],
+            ["2025-11-21 09:05", "2025-11-21", "2025-11-21T09:05:07Z"]
+        );
+        assert_eq!([date_time(u64::MAX), date(u64::MAX)], ["-", "-"]);
     }
 }

@@ -8,8 +8,11 @@ use plimsoll_proto::v1::{Prediction, Quantity};
 
 const MIB: u64 = 1 << 20;
 
-/// One `NAME=value` on each line.
+/// One `NAME=value` on each line; none in shadow mode, so that everything stays as it is.
 pub(super) fn render_prediction(prediction: &Prediction) -> String {
+    if prediction.shadow {
+        return String::new();
+    }
     let mebibytes = |bytes: u64| format!("{}Mi", bytes.div_ceil(MIB));
     let millicores = |millicores: u64| format!("{millicores}m");
     let mut lines = String::new();
@@ -48,5 +51,6 @@ mod tests {
                         KUBERNETES_CPU_REQUEST=1500m\nSPACK_BUILD_JOBS=4\nPLIMSOLL_WALL_P95_SECONDS=62\n";
         assert_eq!(render_prediction(&prediction), expected);
         assert_eq!(render_prediction(&Prediction::default()), "");
+        assert_eq!(render_prediction(&Prediction { shadow: true, ..prediction }), "", "nobody acts on it");
     }
 }

@@ -17,6 +17,14 @@ pub(crate) fn cause(cause: Cause) -> String {
     word(cause.as_str_name(), "CAUSE_")
 }
 
+/// For example `tool oom`: as people say it.
+pub(super) fn cause_name(of: Cause) -> String {
+    match of {
+        Cause::Unspecified => "no cause known".to_owned(),
+        known => cause(known).replace('_', " "),
+    }
+}
+
 /// For example `succeeded`.
 pub(super) fn outcome(outcome: Outcome) -> String {
     word(outcome.as_str_name(), "OUTCOME_")

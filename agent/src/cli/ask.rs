@@ -1,14 +1,11 @@
-//! The commands that ask the server.
+//! The commands that ask the server about one key or one failure.
 
-use std::{
-    path::{Path, PathBuf},
-    time::{Duration, SystemTime},
-};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use plimsoll_proto::{
     limits, quantity,
-    v1::{Exit, Filter, GetStatsRequest, GroupBy, ListAttemptsRequest, ShouldRetryRequest},
+    v1::{Exit, ShouldRetryRequest},
 };
 
 use super::{KeyArgs, STATUSES, ServerArgs, delivery_args::attempt_id, log::log_tail, retried::retried};
@@ -101,69 +98,6 @@ counts. `-` reads standard input",
     output: Format,
 }
 
-/// Show what the fleet used, asked for and lost.
-#[derive(Debug, Args)]
-#[command(after_help = STATUSES)]
-pub(super) struct StatsArgs {
-    #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
-    filter: FilterArgs,
-    /// What makes a group.
-    #[arg(long, value_enum)]
-    group_by: Option<Group>,
-    /// How to write the answer.
-    #[arg(short, long, value_enum, default_value_t = Format::Text)]
-    output: Format,
-}
-
-/// List finished attempts, newest first.
-#[derive(Debug, Args)]
-#[command(after_help = STATUSES)]
-pub(super) struct AttemptsArgs {
-    #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
-    filter: FilterArgs,
-    /// Attempts to list at most.
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PAGE_SIZE)))]
-    limit: u32,
-    /// How to write the answer.
-    #[arg(short, long, value_enum, default_value_t = Format::Text)]
-    output: Format,
-}
-
-/// Show one attempt, running or finished, with its memory over time.
-#[derive(Debug, Args)]
-#[command(after_help = STATUSES)]
-pub(super) struct ShowArgs {
-    #[command(flatten)]
-    server: ServerArgs,
-    /// Id of the attempt.
-    #[arg(long, value_name = "ID", value_parser = attempt_id)]
-    attempt: String,
-    /// How to write the answer.
-    #[arg(short, long, value_enum, default_value_t = Format::Text)]
-    output: Format,
-}
-
-/// Which attempts count.
-#[derive(Debug, Args)]
-struct FilterArgs {
-    /// Only this project.
-    #[arg(long)]
-    project: Option<String>,
-    /// Only this stack.
-    #[arg(long)]
-    stack: Option<String>,
-    /// Only this package.
-    #[arg(long)]
-    package: Option<String>,
-    /// Only attempts that ended within this time, for example 7d.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
-    since: Option<Duration>,
-}
-
 /// Memory that the build jobs should fit.
 #[derive(Debug, Args)]
 struct LimitArgs {
@@ -177,14 +111,6 @@ struct LimitArgs {
 enum Explained {
     /// What the build needs at other numbers of build jobs.
     Jobs,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Group {
-    Package,
-    Stack,
-    Project,
-    Cause,
 }
 
 impl PredictArgs {
@@ -246,58 +172,6 @@ impl ShouldRetryArgs {
             include_retried: include_retried.transpose()?.unwrap_or_default(),
         })
     }
-}
-
-impl StatsArgs {
-    pub(super) async fn ask(self) -> Result<Answer, Failure> {
-        let group_by = match self.group_by {
-            None => GroupBy::Unspecified,
-            Some(Group::Package) => GroupBy::Package,
-            Some(Group::Stack) => GroupBy::Stack,
-            Some(Group::Project) => GroupBy::Project,
-            Some(Group::Cause) => GroupBy::Cause,
-        };
-        let filter = Some(self.filter.filter(now()));
-        let question = GetStatsRequest { filter, group_by: group_by.into(), ..GetStatsRequest::default() };
-        ask::stats(&self.server.connect().await?, question, self.output).await
-    }
-}
-
-impl AttemptsArgs {
-    pub(super) async fn ask(self) -> Result<Answer, Failure> {
-        let filter = Some(self.filter.filter(now()));
-        let question =
-            ListAttemptsRequest { filter, page_size: self.limit, ..ListAttemptsRequest::default() };
-        ask::attempts(&self.server.connect().await?, question, self.output).await
-    }
-}
-
-impl ShowArgs {
-    pub(super) async fn ask(self) -> Result<Answer, Failure> {
-        ask::show(&self.server.connect().await?, self.attempt, self.output).await
-    }
-}
-
-impl FilterArgs {
-    fn filter(&self, now: Duration) -> Filter {
-        let from = self.since.map(|since| now.saturating_sub(since));
-        Filter {
-            project: self.project.clone().unwrap_or_default(),
-            stack: self.stack.clone().unwrap_or_default(),
-            package: self.package.clone().unwrap_or_default(),
-            from_unix_ms: from.map(|from| u64::try_from(from.as_millis()).unwrap_or(u64::MAX)),
-            ..Filter::default()
-        }
-    }
-}
-
-/// Time since 1970.
-fn now() -> Duration {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "`--since` counts back from the moment the command is typed"
-    )]
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// A reason as the wire takes it.

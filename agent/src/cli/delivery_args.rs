@@ -35,6 +35,9 @@ pub(super) struct DeliveryArgs {
     /// Id of the attempt that this one retries.
     #[arg(long, value_name = "ID", value_parser = attempt_id)]
     retries: Option<String>,
+    /// Name of the pool of builders that this one is of [default: what the tags of GitLab's runner mean].
+    #[arg(long, value_name = "NAME", env = "PLIMSOLL_POOL", value_parser = pool)]
+    pool: Option<String>,
     /// Time between two samples; the first seconds are sampled faster.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
@@ -64,6 +67,8 @@ impl DeliveryArgs {
             id: self.attempt.or_else(|| job.attempt.clone()),
             number: self.number,
             retries: self.retries.unwrap_or_default(),
+            pool: self.pool.unwrap_or_default(),
+            runner_tags: job.runner_tags.clone(),
             interval: self.interval,
             patience: self.patience,
             report,
@@ -80,6 +85,7 @@ impl DeliveryArgs {
         delivery::Settings {
             server: Some(self.server.clone()).filter(|server| !server.is_empty() && server != "none"),
             ca: self.trust.ca().map(Path::to_owned),
+            token: self.trust.token(),
             spool_dir: self.spool_dir.clone().unwrap_or_else(|| spool_dir(job)),
             spool_bytes: self.spool_max,
         }
@@ -103,6 +109,15 @@ fn spool_dir(job: &Job) -> PathBuf {
 pub(super) fn attempt_id(text: &str) -> Result<String, String> {
     if text.is_empty() || text.len() > limits::ATTEMPT_BYTES || !text.chars().all(is_id_char) {
         return Err(format!("expected 1 to {} of A-Z a-z 0-9 . _ : / -", limits::ATTEMPT_BYTES));
+    }
+    Ok(text.to_owned())
+}
+
+/// A pool's name as the server takes it.
+pub(super) fn pool(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if text.is_empty() || text.len() > 63 || !text.chars().all(fits) {
+        return Err("expected 1 to 63 of A-Z a-z 0-9 . _ -".to_owned());
     }
     Ok(text.to_owned())
 }

@@ -12,6 +12,7 @@ mod log;
 mod output;
 mod retried;
 mod run;
+mod see;
 mod variables;
 
 use std::{
@@ -25,6 +26,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
     ask::{Answer, Client, Failure},
+    delivery::Token,
     key::{Job, NAMES},
 };
 
@@ -50,9 +52,11 @@ enum Command {
     Predict(ask::PredictArgs),
     Explain(ask::ExplainArgs),
     ShouldRetry(Box<ask::ShouldRetryArgs>),
-    Stats(ask::StatsArgs),
-    Attempts(ask::AttemptsArgs),
-    Show(ask::ShowArgs),
+    Stats(Box<see::StatsArgs>),
+    Attempts(Box<see::AttemptsArgs>),
+    Show(see::ShowArgs),
+    Watch(see::WatchArgs),
+    Report(Box<see::ReportArgs>),
     GitlabCi(gitlab_ci::GitlabCiArgs),
 }
 
@@ -72,6 +76,13 @@ struct TrustArgs {
     /// CA certificates (PEM) to trust instead of the system's, for a server behind https://.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, env = "PLIMSOLL_CA")]
     ca: Option<OsString>,
+    /// File with the token that says who asks, for a server that wants to know; read again when it is renewed. A token in
+    /// `PLIMSOLL_TOKEN` does the same.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, env = "PLIMSOLL_TOKEN_FILE")]
+    token_file: Option<OsString>,
+    // a variable and no option: options are seen by everybody on the machine
+    #[arg(long, hide = true, env = "PLIMSOLL_TOKEN", hide_env_values = true)]
+    token: Option<String>,
 }
 
 /// What is built.
@@ -84,7 +95,7 @@ struct KeyArgs {
 
 impl ServerArgs {
     async fn connect(&self) -> Result<Client, Failure> {
-        Client::connect(&self.server, self.trust.ca()).await
+        Client::connect(&self.server, self.trust.ca(), self.trust.token()).await
     }
 }
 
@@ -92,6 +103,13 @@ impl TrustArgs {
     /// The file, where one is named. A variable that is set to nothing names none.
     fn ca(&self) -> Option<&Path> {
         self.ca.as_deref().filter(|path| !path.is_empty()).map(Path::new)
+    }
+
+    /// What says who asks; the file before the variable.
+    fn token(&self) -> Option<Token> {
+        let file = self.token_file.as_ref().filter(|path| !path.is_empty());
+        let text = self.token.as_ref().filter(|text| !text.is_empty());
+        file.map(|path| Token::File(path.into())).or_else(|| text.cloned().map(Token::Text))
     }
 }
 
@@ -131,6 +149,8 @@ impl Cli {
             Command::Stats(args) => args.ask().await,
             Command::Attempts(args) => args.ask().await,
             Command::Show(args) => args.ask().await,
+            Command::Watch(args) => Box::pin(args.ask()).await,
+            Command::Report(args) => args.ask().await,
             Command::GitlabCi(args) => args.print(),
         };
         conclude(answer)

@@ -7,6 +7,7 @@ use clap::{ArgMatches, Command, parser::ValueSource};
 
 use super::{
     act::{check_exit_codes, check_retries},
+    delivery_args::pool,
     output::{check_phases, check_report},
 };
 
@@ -44,6 +45,7 @@ fn check(name: &OsStr, value: &OsStr) -> Result<(), Option<String>> {
         Some("PLIMSOLL_REPORT") => check_report(words()?).map_err(Some),
         Some("PLIMSOLL_EXIT_CODE_FOR") => check_exit_codes(words()?).map_err(Some),
         Some("PLIMSOLL_RETRY_IN_PLACE") => check_retries(words()?).map_err(Some),
+        Some("PLIMSOLL_POOL") => pool(words()?).map(drop).map_err(Some),
         Some("PLIMSOLL_SERVER") => words().map(drop),
         _path => Ok(()),
     }
@@ -93,6 +95,7 @@ mod tests {
             ("PLIMSOLL_REPORT", "loud"),
             ("PLIMSOLL_EXIT_CODE_FOR", "bigger=82,bigger=83"),
             ("PLIMSOLL_RETRY_IN_PLACE", "11"),
+            ("PLIMSOLL_POOL", "two words"),
         ] {
             let (names, said) = left(&[(name, value)]);
             assert!(!names.iter().any(|left| left == name), "{names:?}");

@@ -18,7 +18,7 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use super::{backlog::Cursor, route::Route, shared::Shared, trouble::Trouble};
+use super::{backlog::Cursor, route::Route, shared::Shared, token::with_token, trouble::Trouble};
 
 /// Batches on the way without an acknowledgement. One is on the wire while the server syncs another; more only fill queues.
 const IN_FLIGHT: usize = 4;
@@ -83,7 +83,8 @@ async fn open(
 ) -> Result<(Welcome, Streaming<ServerMessage>), Trouble> {
     let channel = route.connect().await.map_err(|error| Trouble::unreachable(&error))?;
     let mut client = CollectorClient::new(channel);
-    let answer = client.stream(ReceiverStream::new(receiver)).await;
+    let messages = with_token(route.token(), ReceiverStream::new(receiver)).map_err(Trouble::nameless)?;
+    let answer = client.stream(messages).await;
     let mut answers =
         answer.map_err(|status| Trouble::refused_at_once(&status, &route.server()))?.into_inner();
     loop {

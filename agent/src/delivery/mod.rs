@@ -16,6 +16,7 @@ pub(crate) mod route;
 mod shared;
 mod spool;
 mod tls;
+pub(crate) mod token;
 pub(crate) mod trouble;
 mod uplink;
 
@@ -42,6 +43,7 @@ use orphans::deliver_orphans;
 use route::{Internet, Network, Route, endpoint};
 use shared::Shared;
 use spool::Spool;
+pub use token::Token;
 use uplink::{Ending, Patience, deliver};
 
 /// What is left of the patience after the own attempt is sealed may go to earlier ones, but no more than this.
@@ -54,6 +56,8 @@ pub struct Settings {
     pub server: Option<String>,
     /// PEM file with the CA certificates to trust instead of the system's, for `https://`.
     pub ca: Option<PathBuf>,
+    /// What says who delivers.
+    pub token: Option<Token>,
     /// Directory for what the server has not acknowledged yet.
     pub spool_dir: PathBuf,
     /// Bytes that all spool files together may take.
@@ -111,7 +115,7 @@ impl Delivery {
         });
         let shared = Arc::new(Shared::new(Backlog::new(hello, spool.ok())));
         let tracker = TaskTracker::new();
-        let endpoint = (server.to_owned(), settings.ca.clone());
+        let endpoint = (server.to_owned(), settings.ca.clone(), settings.token.clone());
         let uplink = tracker.spawn(own(endpoint, network, Arc::clone(&shared)));
         let orphans = tracker.spawn(deliver_orphans(settings.spool_dir.clone(), Arc::clone(&shared)));
         let (uplink, orphans) = (AbortOnDropHandle::new(uplink), AbortOnDropHandle::new(orphans));
@@ -191,12 +195,12 @@ fn report(shared: &Shared, ending: Ending, no_spool: Option<String>) -> Report {
 
 /// Reads the certificates here and not before: the build does not wait for that either.
 async fn own(
-    (server, ca): (String, Option<PathBuf>),
+    (server, ca, token): (String, Option<PathBuf>, Option<Token>),
     network: Arc<dyn Network>,
     shared: Arc<Shared>,
 ) -> Ending {
     match endpoint(&server, ca.as_deref()) {
-        Ok(endpoint) => deliver(&Route::new(endpoint, network), &shared, Patience::Own).await,
+        Ok(endpoint) => deliver(&Route::new(endpoint, token, network), &shared, Patience::Own).await,
         Err(text) => Ending::GaveUp(text),
     }
 }

@@ -15,7 +15,7 @@ use std::{
 
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Error};
 
-use super::trouble::innermost;
+use super::{token::Token, trouble::innermost};
 
 /// How long a TCP connection may take to come about, and as long the TLS handshake.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
@@ -35,6 +35,7 @@ const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
 #[derive(Debug, Clone)]
 pub(super) struct Route {
     endpoint: Endpoint,
+    token: Option<Token>,
     network: Arc<dyn Network>,
 }
 
@@ -59,8 +60,13 @@ impl Network for Internet {
 
 impl Route {
     /// A route over `network`.
-    pub(super) fn new(endpoint: Endpoint, network: Arc<dyn Network>) -> Self {
-        Self { endpoint, network }
+    pub(super) fn new(endpoint: Endpoint, token: Option<Token>, network: Arc<dyn Network>) -> Self {
+        Self { endpoint, token, network }
+    }
+
+    /// What says who comes.
+    pub(super) fn token(&self) -> Option<&Token> {
+        self.token.as_ref()
     }
 
     /// Connects.

@@ -21,6 +21,7 @@ pub(super) fn settings(dir: &TempDir, url: &str) -> Settings {
     Settings {
         server: Some(url.to_owned()),
         ca: None,
+        token: None,
         spool_dir: dir.path().join("spool"),
         spool_bytes: 1 << 20,
     }

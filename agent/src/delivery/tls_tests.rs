@@ -41,8 +41,13 @@ fn at(fake: &Fake, origin: &str) -> String {
 }
 
 async fn deliver(dir: &TempDir, server: String, ca: Option<PathBuf>) -> Report {
-    let settings =
-        Settings { server: Some(server), ca, spool_dir: dir.path().join("spool"), spool_bytes: 1 << 20 };
+    let settings = Settings {
+        server: Some(server),
+        ca,
+        token: None,
+        spool_dir: dir.path().join("spool"),
+        spool_bytes: 1 << 20,
+    };
     let hello = Hello { attempt: "a".to_owned(), ..Hello::default() };
     let mut delivery = Delivery::start(&settings, hello);
     delivery.push(Sample { elapsed_ms: 1, ..Sample::default() });
@@ -52,7 +57,7 @@ async fn deliver(dir: &TempDir, server: String, ca: Option<PathBuf>) -> Report {
 /// Neither an attempt nor a question reaches the server, and both say why in these words. What a broken connection is called
 /// depends on who notices first.
 async fn assert_problem(dir: &TempDir, server: String, ca: Option<PathBuf>, words: &[&str]) {
-    let asked = match Client::connect(&server, ca.as_deref()).await {
+    let asked = match Client::connect(&server, ca.as_deref(), None).await {
         Ok(client) => ask::predict(&client, Key::default(), PredictFormat::Text).await,
         Err(failure) => Err(failure),
     };
@@ -68,7 +73,7 @@ async fn delivers_and_asks_over_tls_with_a_named_authority() {
     let dir = TempDir::new().unwrap();
     let (fake, ca) = start(&dir, "localhost").await;
     let server = at(&fake, "https://localhost");
-    Client::connect(&server, Some(&ca)).await.unwrap();
+    Client::connect(&server, Some(&ca), None).await.unwrap();
     let report = deliver(&dir, server, Some(ca)).await;
     assert_eq!(report, Report { delivered: true, ..Report::default() });
     assert_eq!(fake.attempt("a").samples.len(), 1);

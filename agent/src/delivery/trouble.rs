@@ -41,6 +41,11 @@ impl Trouble {
         Self { kind: Kind::Unreachable, text: innermost(error), after: None }
     }
 
+    /// There should be a token, and it cannot be read: a file that is renewed may be there in a moment.
+    pub(super) fn nameless(text: String) -> Self {
+        Self { kind: Kind::Passing, text, after: None }
+    }
+
     /// The server said no to the first message, or the connection broke before it could.
     pub(super) fn refused_at_once(status: &Status, server: &str) -> Self {
         match broken(status, server) {

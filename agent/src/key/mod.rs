@@ -54,8 +54,18 @@ pub struct Job {
     pub utf8: bool,
     /// What must not leave the job with its log.
     pub secrets: Secrets,
+    /// What the runner is known by; those that the wire takes.
+    pub runner_tags: Vec<String>,
     /// `XDG_STATE_HOME`, or `.local/state` of the home.
     pub state_dir: Option<String>,
+}
+
+/// GitLab writes tags as a JSON array, and wrote them with commas between before.
+fn runner_tags(text: &str) -> Vec<String> {
+    let plain = || text.split(',').map(|tag| tag.trim().to_owned()).collect();
+    let tags: Vec<String> = serde_json::from_str(text).unwrap_or_else(|_no_array| plain());
+    let fits = |tag: &String| !tag.is_empty() && *tag == fitting(tag, limits::KEY_FIELD_BYTES);
+    tags.into_iter().filter(fits).take(limits::RUNNER_TAGS).collect()
 }
 
 impl Job {
@@ -86,6 +96,7 @@ impl Job {
             make_jobs: get("MAKEFLAGS").and_then(|flags| jobs_flag(flags.split_whitespace())),
             make_flags: get("MAKEFLAGS").unwrap_or_default(),
             secrets: Secrets::default(),
+            runner_tags: get("CI_RUNNER_TAGS").map(|tags| runner_tags(&tags)).unwrap_or_default(),
             state_dir: get("XDG_STATE_HOME").or_else(|| Some(format!("{}/.local/state", get("HOME")?))),
         }
     }
@@ -186,6 +197,15 @@ mod tests {
 
     fn command(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn tags_of_the_runner_are_read_in_both_forms_and_bounded() {
+        assert_eq!(runner_tags(r#"["docker", "big"]"#), ["docker", "big"]);
+        assert_eq!(runner_tags("docker, big,"), ["docker", "big"]);
+        let many = vec!["x"; 100].join(",") + "," + &"y".repeat(300);
+        assert_eq!(runner_tags(&many).len(), limits::RUNNER_TAGS);
+        assert_eq!(runner_tags(&"y".repeat(300)), Vec::<String>::new());
     }
 
     #[test]

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | [`pod`] | which job a pod is of, from its container's environment and its annotations, and why a pod is left alone |
 //! | [`sizes`] | requests and limits of the build's container |
+//! | [`place`] | nodes, tolerations and priority of its pool |
 //! | [`sidecar`] | the agent beside the build |
 //!
 //! Pure. A pod that is not understood in full is left as it is: a job in a pod that was not sized runs, one in a pod that was
 //! broken does not. What is done to a pod is written into it, so that a second look changes nothing and people see it.
 
+mod place;
 mod pod;
 mod settings;
 mod sidecar;
@@ -19,8 +21,12 @@ mod tests;
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::domain::{Fault, Prediction};
+use crate::{
+    domain::{Fault, Prediction},
+    placement::Needs,
+};
 
+pub(crate) use place::Aim;
 pub(crate) use pod::{Job, Left, job};
 pub use settings::{Mode, Settings, Size};
 
@@ -42,9 +48,11 @@ pub(crate) struct Plan {
     pub(crate) lines: Vec<String>,
     /// A size is set.
     pub(crate) sized: bool,
+    /// It is sent to a pool, or given a priority.
+    pub(crate) placed: bool,
 }
 
-/// What to do to a pod, given what its job is predicted to need.
+/// What to do to a pod, given what its job is predicted to need. `aim` says where a build with such needs shall run.
 ///
 /// # Errors
 /// The patch cannot be written down.
@@ -53,6 +61,7 @@ pub(crate) fn plan(
     job: &Job,
     prediction: Option<(&Prediction, Known)>,
     settings: &Settings,
+    aim: impl FnOnce(&Needs) -> Option<Aim>,
 ) -> Result<Plan, Fault> {
     let mut pod = before.clone();
     let mut lines = match prediction {
@@ -60,10 +69,14 @@ pub(crate) fn plan(
         None => Vec::new(),
     };
     let sized = !lines.is_empty();
-    let agent = sidecar::apply(&mut pod, job, settings);
+    let needs = place::needs(&pod, job, prediction.map(|(prediction, _)| prediction));
+    let there = aim(&needs).map(|aim| place::apply(&mut pod, &aim)).unwrap_or_default();
+    let placed = !there.lines.is_empty();
+    lines.extend(there.lines);
+    let agent = sidecar::apply(&mut pod, job, settings, &there.pool);
     lines.extend(agent.then(|| "the agent is put beside the build".to_owned()));
-    let patch = (sized || agent).then(|| difference(before, &pod)).transpose()?;
-    Ok(Plan { patch, lines, sized })
+    let patch = (sized || placed || agent).then(|| difference(before, &pod)).transpose()?;
+    Ok(Plan { patch, lines, sized, placed })
 }
 
 /// Only what changed: whatever else the object holds, known here or not, is not spoken of.

@@ -63,6 +63,9 @@ pub struct Settings {
     pub certificate: Option<PathBuf>,
     /// PEM file of its private key. Read again when it changes.
     pub key: Option<PathBuf>,
+    /// PEM file of the CA that signs the certificate of the API server; without it every client is heard. Read again when it
+    /// changes.
+    pub client_ca: Option<PathBuf>,
     /// What becomes of a pod that is known.
     pub mode: Mode,
     /// Namespaces whose pods are looked at; empty for all that the cluster asks about.
@@ -93,6 +96,7 @@ impl Default for Settings {
             listen: None,
             certificate: None,
             key: None,
+            client_ca: None,
             // nobody's pod is touched before somebody has seen what would become of it
             mode: Mode::DryRun,
             namespaces: Vec::new(),

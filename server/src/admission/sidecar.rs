@@ -27,14 +27,16 @@ const SPOOL: &str = "/tmp/plimsoll";
 const SPOOL_BYTES: &str = "64Mi";
 /// Puts the agent beside the build, if there is an image for it and nothing against it. The containers then share their process
 /// namespace: that is how one finds the other.
-pub(super) fn apply(pod: &mut Pod, job: &Job, settings: &Settings) -> bool {
+pub(super) fn apply(pod: &mut Pod, job: &Job, settings: &Settings, pool: &str) -> bool {
     let Some(image) = &settings.agent_image else { return false };
     if annotation(pod, AGENT) == Some(OFF) {
         return false;
     }
     let Some(spec) = pod.spec.as_mut() else { return false };
     let Some(rights) = rights(spec, job).filter(|_| !is_against(spec)) else { return false };
-    let container = agent(image, job, settings, rights, asked(spec, job));
+    let mut said = asked(spec, job);
+    said.extend(Some(("PLIMSOLL_POOL", pool.to_owned())).filter(|_| !pool.is_empty()));
+    let container = agent(image, job, settings, rights, said);
     spec.share_process_namespace = Some(true);
     spec.init_containers.get_or_insert_default().push(container);
     spec.volumes.get_or_insert_default().push(Volume {

@@ -1,3 +1,5 @@
+mod place;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -32,7 +34,7 @@ fn sizes(memory_mib: (u64, u64), milli: (u64, u64), confidence: f64) -> Predicti
 fn patched(pod: &Value, prediction: &Prediction, settings: &Settings) -> (Value, Plan) {
     let typed = parse(pod.clone());
     let job = job(&typed, "ci-builds", settings).unwrap();
-    let plan = plan(&typed, &job, Some((prediction, Known::ByHistory)), settings).unwrap();
+    let plan = plan(&typed, &job, Some((prediction, Known::ByHistory)), settings, |_needs| None).unwrap();
     let mut after = pod.clone();
     if let Some(patch) = &plan.patch {
         json_patch::patch(&mut after, patch).unwrap();
@@ -129,7 +131,7 @@ fn a_guess_sets_nothing_and_a_verdict_always_does() {
     assert!(patched(&pod(), &guess, &on()).1.patch.is_none());
     let typed = parse(pod());
     let job = job(&typed, "ci-builds", &on()).unwrap();
-    let plan = plan(&typed, &job, Some((&guess, Known::ByVerdict)), &on()).unwrap();
+    let plan = plan(&typed, &job, Some((&guess, Known::ByVerdict)), &on(), |_needs| None).unwrap();
     assert!(plan.sized);
 }
 

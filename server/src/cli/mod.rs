@@ -8,6 +8,7 @@ mod import;
 mod progress;
 mod replay;
 mod restore;
+mod rules;
 mod target;
 mod verify;
 
@@ -45,6 +46,8 @@ pub enum Command {
     Import(import::Import),
     /// Judges recorded failures, and needs no server for it.
     Classify(classify::Classify),
+    /// Checks the file of pools and rules, and tells which rule takes a key.
+    Rules(rules::Rules),
     /// Reads everything in a data directory that no server uses, and names each record that is damaged.
     Verify(verify::Verify),
     /// Writes all of the store as it is at this moment into a file, whether a server runs or not.
@@ -64,6 +67,7 @@ impl Command {
             Self::Replay(replay) => replay.run(config),
             Self::Import(import) => import.run(config),
             Self::Classify(classify) => classify.run(config),
+            Self::Rules(rules) => rules.run(config),
             Self::Verify(verify) => verify.run(config),
             Self::Backup(backup) => backup.run(config),
             Self::Restore(restore) => restore.run(config),

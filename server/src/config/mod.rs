@@ -8,13 +8,14 @@ mod source;
 mod table;
 
 use std::{
+    collections::BTreeMap,
     fmt,
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     time::Duration,
 };
 
-use crate::{admission, gantry, ingest::Retain, predict, retry};
+use crate::{admission, gantry, gitlab, ingest::Retain, predict, retry, shadow, stats};
 pub(crate) use parse::share as parse_share;
 pub use source::Args;
 
@@ -27,6 +28,8 @@ pub struct Config {
     pub grpc_listen: SocketAddr,
     /// Address of the HTTP listener.
     pub http_listen: SocketAddr,
+    /// File that says who may call; without one everybody may.
+    pub access_file: Option<PathBuf>,
     /// What is logged, in the syntax of `tracing_subscriber::EnvFilter`.
     pub log: String,
     /// How it is logged.
@@ -45,16 +48,39 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// How sizes are chosen.
     pub predict: predict::Settings,
+    /// For which builds predictions are not put into force.
+    pub shadow: shadow::Settings,
     /// What a failure is worth.
     pub retry: retry::Policy,
     /// File that the terms of retries came from; it is read again while the server runs.
     pub retry_policy: Option<PathBuf>,
     /// Directory with rules of the operator, beside those of the program.
     pub rules_dir: Option<PathBuf>,
+    /// File with pools and the rules over them; it is read again while the server runs.
+    pub pools_file: Option<PathBuf>,
     /// What stock Spack clients are told.
     pub gantry: gantry::Settings,
+    /// Where GitLab is asked about jobs.
+    pub gitlab: gitlab::Settings,
     /// What becomes of pods.
     pub admission: admission::Settings,
+    /// How statistics count.
+    pub stats: stats::Settings,
+    /// Where each setting comes from, by its name; those that are not here are defaults.
+    pub places: BTreeMap<&'static str, String>,
+}
+
+/// One setting as people are shown it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InForce {
+    /// Its name in the file.
+    pub name: &'static str,
+    /// Its value as it would be written; empty if it is not set.
+    pub value: String,
+    /// Where it comes from: an option, a variable, file and line, or "default".
+    pub place: String,
+    /// What it does, as `--help` says it.
+    pub meaning: String,
 }
 
 /// How log lines look.
@@ -74,6 +100,7 @@ impl Default for Config {
             grpc_listen: (Ipv4Addr::LOCALHOST, 7410).into(),
             http_listen: (Ipv4Addr::LOCALHOST, 7411).into(),
             log: "info".to_owned(),
+            access_file: None,
             log_format: LogFormat::Text,
             // a quarter of a small server's memory budget; sled takes more than it is given
             store_cache: 64 << 20,
@@ -86,11 +113,16 @@ impl Default for Config {
             // below the 30 s that Kubernetes gives a pod
             drain_timeout: Duration::from_secs(20),
             predict: predict::Settings::default(),
+            shadow: shadow::Settings::default(),
             retry: retry::Policy::default(),
             retry_policy: None,
             rules_dir: None,
+            pools_file: None,
             gantry: gantry::Settings::default(),
+            gitlab: gitlab::Settings::default(),
             admission: admission::Settings::default(),
+            stats: stats::Settings::default(),
+            places: BTreeMap::new(),
         }
     }
 }
@@ -138,10 +170,24 @@ impl Config {
                     Err(text) => mistakes.push(Mistake { place: entry.place.clone(), text }),
                 }
             }
-            rows.push((setting.name, (setting.get)(&config), place));
+            rows.push((setting.name, (setting.get)(&config), place.clone()));
+            config.places.insert(setting.name, place);
         }
         mistakes.extend(config.contradictions());
         if mistakes.is_empty() { Ok(Loaded { config, rows }) } else { Err(mistakes) }
+    }
+
+    /// Every setting with its value, its place and its meaning. Secrets are not among them: settings name the files that hold
+    /// them.
+    pub fn in_force(&self) -> Vec<InForce> {
+        let place = |name| self.places.get(name).map_or("default", String::as_str).to_owned();
+        let row = |setting: &table::Setting| InForce {
+            name: setting.name,
+            value: (setting.get)(self),
+            place: place(setting.name),
+            meaning: source::meaning(setting.name),
+        };
+        table::SETTINGS.iter().map(row).collect()
     }
 
     fn contradictions(&self) -> Vec<Mistake> {
@@ -165,6 +211,9 @@ impl Config {
         );
         let same = self.grpc_listen == self.http_listen && self.grpc_listen.port() != 0;
         check(same, "http_listen", "is the same address as grpc_listen; each listener needs its own");
+        let gitlab = &self.gitlab;
+        let wrong = gitlab.url.is_some() != gitlab.token_file.is_some();
+        check(wrong, "gitlab_url", "needs gitlab_token_file, and gitlab_token_file needs gitlab_url");
         let admission = &self.admission;
         let (certificate, key) = (admission.certificate.is_some(), admission.key.is_some());
         let wrong = admission.listen.is_some() && !(certificate && key);
@@ -173,11 +222,15 @@ impl Config {
             "admit_listen",
             "needs admit_cert_file and admit_key_file: the API server speaks only TLS",
         );
+        let wrong = !self.shadow.on && !self.shadow.apply.is_empty();
+        check(wrong, "shadow_apply", "needs shadow = on: without it predictions are in force for all builds");
         let predict = &self.predict;
         let wrong = predict.memory_request > predict.memory_limit;
         check(wrong, "default_memory_request", "is above default_memory_limit");
         let wrong = predict.memory_cap.is_some_and(|cap| cap < predict.memory_limit);
         check(wrong, "memory_cap", "is below default_memory_limit");
+        let wrong = self.stats.currency.is_empty() != self.stats.prices.is_free();
+        check(wrong, "currency", "and prices belong together: set both, or none");
         found
     }
 }
@@ -244,6 +297,17 @@ mod tests {
         let values = |l: &Loaded| l.rows.iter().map(|(n, v, _)| (*n, v.clone())).collect::<Vec<_>>();
         assert_eq!(values(&loaded), values(&again));
         assert_eq!(again.config.store_cache, 128 << 20);
+    }
+
+    #[test]
+    fn every_setting_in_force_is_shown_with_its_place_and_meaning() {
+        let config = load(Some("log = \"warn\"\n"), &[], &["--memory-cap", "64GiB"]).unwrap().config;
+        let rows = config.in_force();
+        let row = |name| rows.iter().find(|row| row.name == name).unwrap();
+        assert_eq!([&*row("log").value, &*row("memory_cap").place], ["warn", "--memory-cap"]);
+        assert!(row("log").place.ends_with("p.toml:1") && row("store_cache").place == "default");
+        let mute: Vec<_> = rows.iter().filter(|row| row.meaning.is_empty()).map(|row| row.name).collect();
+        assert_eq!((rows.len(), mute), (table::SETTINGS.len(), Vec::<&str>::new()));
     }
 
     #[test]

@@ -73,6 +73,38 @@ pub(super) fn up_to_all(text: &str) -> Result<f64, String> {
     fraction(text, 1.0)
 }
 
+/// A switch.
+pub(super) fn on_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
+        other => Err(format!("{other:?} is neither on nor off")),
+    }
+}
+
+/// Shares by name: `e4s=10%,*=0`. A name stands once.
+pub(super) fn shares(text: &str) -> Result<Vec<(String, f64)>, String> {
+    let mut shares: Vec<(String, f64)> = Vec::new();
+    for word in list(text) {
+        let wrong =
+            || format!("{word:?} is not a share of a stack; write it as e4s=10% or *=10% for all others");
+        let (name, share) = word.rsplit_once('=').ok_or_else(wrong)?;
+        let (name, share) = (name.trim(), share.trim());
+        let share = match share {
+            "0" | "0%" => 0.0,
+            share => fraction(share, 1.0)?,
+        };
+        if name.is_empty() || name.len() > plimsoll_proto::limits::KEY_FIELD_BYTES {
+            return Err(wrong());
+        }
+        if shares.iter().any(|(known, _)| known == name) {
+            return Err(format!("{name:?} stands twice"));
+        }
+        shares.push((name.to_owned(), share));
+    }
+    Ok(shares)
+}
+
 fn fraction(text: &str, most: f64) -> Result<f64, String> {
     let (digits, unit) = match text.strip_suffix('%') {
         Some(digits) => (digits, 0.01),
@@ -95,6 +127,16 @@ mod tests {
         assert!((share("0.02").unwrap() - 0.02).abs() < 1e-12);
         for bad in ["", "0", "-1%", "60%", "NaN", "many"] {
             assert!(share(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn shares_of_stacks_are_read_each_once() {
+        let expected = vec![("e4s".to_owned(), 0.1), ("a=b".to_owned(), 1.0), ("*".to_owned(), 0.0)];
+        assert_eq!(shares("e4s=10%, a=b=1, *=0%"), Ok(expected));
+        assert_eq!(shares(""), Ok(Vec::new()));
+        for bad in ["e4s", "=1%", "e4s=10", "e4s=-1%", "e4s=many", "e4s=1%,e4s=2%", "e4s="] {
+            assert!(shares(bad).is_err(), "{bad}");
         }
     }
 

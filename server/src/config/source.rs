@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use toml::de::{DeTable, DeValue};
 
 use super::{Mistake, table};
@@ -26,9 +26,13 @@ pub struct Args {
     /// Address for gRPC [default: 127.0.0.1:7410].
     #[arg(long, value_name = "IP:PORT")]
     grpc_listen: Option<String>,
-    /// Address for HTTP: /v1/allocation, /v1/collect, /metrics, /livez, /readyz [default: 127.0.0.1:7411].
+    /// Address for HTTP: the web page, /v1/allocation, /v1/collect, /metrics, /livez, /readyz [default: 127.0.0.1:7411].
     #[arg(long, value_name = "IP:PORT")]
     http_listen: Option<String>,
+    /// File that says who may call what (tokens, issuers of tokens, certificates); changes are taken over. Without it everybody may
+    /// call everything.
+    #[arg(long, value_name = "FILE")]
+    access_file: Option<String>,
     /// What is logged, for example info or `plimsoll_server=debug` [default: info].
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
@@ -84,6 +88,12 @@ pub struct Args {
     /// Attempts of one job, the first included, that verdicts allow [default: 3].
     #[arg(long, value_name = "N")]
     max_attempts: Option<String>,
+    /// on: predict and show it, but put it into force only for the builds of --shadow-apply [default: off].
+    #[arg(long, value_name = "SWITCH")]
+    shadow: Option<String>,
+    /// Shares of the builds, by stack, for which predictions are in force in shadow mode, for example `e4s=10%,*=1%` [default: none].
+    #[arg(long, value_name = "LIST")]
+    shadow_apply: Option<String>,
     /// Directory with more rules for lines of logs (*.toml, or Spack's taxonomy as *.yaml); changes are taken over, at once
     /// with SIGHUP.
     #[arg(long, value_name = "DIR")]
@@ -92,6 +102,10 @@ pub struct Args {
     /// of --rules-dir.
     #[arg(long, value_name = "FILE")]
     retry_policy: Option<String>,
+    /// File with the pools that builds run in, and the rules that put them there ([[pool]], [[rule]] and [kind.NAME] tables);
+    /// changes are taken over as those of --rules-dir.
+    #[arg(long, value_name = "FILE")]
+    pools_file: Option<String>,
     /// Project of the specs that stock Spack asks for [default: that of the newest attempt].
     #[arg(long, value_name = "PATH")]
     allocation_project: Option<String>,
@@ -110,12 +124,27 @@ pub struct Args {
     /// The runner's `cpu_limit_overwrite_max_allowed`.
     #[arg(long, value_name = "CORES")]
     allocation_max_cpu_limit: Option<String>,
+    /// Exit codes at which GitLab shall try a job again: sent as `retry`.
+    #[arg(long, value_name = "LIST")]
+    allocation_retry_exit_codes: Option<String>,
     /// After this time stock Spack is sent the defaults [default: 50ms].
     #[arg(long, value_name = "TIME")]
     allocation_within: Option<String>,
     /// File that holds the secret token of GitLab's job hook; without it every hook is taken.
     #[arg(long, value_name = "FILE")]
     collect_token_file: Option<String>,
+    /// File that holds the signing token of GitLab's job hook (`whsec_..`); with it every hook must be signed.
+    #[arg(long, value_name = "FILE")]
+    collect_signing_file: Option<String>,
+    /// Where GitLab is, to be asked for the logs of failed jobs (<https://gitlab.example>); needs `gitlab_token_file`.
+    #[arg(long, value_name = "URL")]
+    gitlab_url: Option<String>,
+    /// File that holds a token of GitLab with the scope `read_api`.
+    #[arg(long, value_name = "FILE")]
+    gitlab_token_file: Option<String>,
+    /// PEM file of the CA that signs GitLab's certificate, beside those that the system trusts.
+    #[arg(long, value_name = "FILE")]
+    gitlab_ca_file: Option<String>,
     /// Address for the admission webhook of Kubernetes, with TLS; without it there is none.
     #[arg(long, value_name = "IP:PORT")]
     admit_listen: Option<String>,
@@ -125,6 +154,9 @@ pub struct Args {
     /// PEM file of its private key; read again when it changes.
     #[arg(long, value_name = "FILE")]
     admit_key_file: Option<String>,
+    /// PEM file of the CA that signs the API server's certificate; without it every client is heard.
+    #[arg(long, value_name = "FILE")]
+    admit_client_ca_file: Option<String>,
     /// What becomes of a job's pod: dry-run (logged and counted only) or on [default: dry-run].
     #[arg(long, value_name = "MODE")]
     admit_mode: Option<String>,
@@ -158,6 +190,23 @@ pub struct Args {
     /// Address at which that agent finds this server [default: <http://plimsoll:7410>].
     #[arg(long, value_name = "URL")]
     admit_agent_server: Option<String>,
+    /// What a GiB and a core cost for an hour, as 0.005/0.04; of single pools after it, as 0.005/0.04, big=0.006/0.05.
+    #[arg(long, value_name = "PRICES")]
+    prices: Option<String>,
+    /// Currency of the prices, for example EUR.
+    #[arg(long, value_name = "NAME")]
+    currency: Option<String>,
+    /// Classes of branches and tags for statistics, NAME=PATTERN with spaces between; the first that takes a ref counts, and
+    /// "other" is what none takes [default: pull-request, tag and protected, as they are commonly named].
+    #[arg(long, value_name = "CLASSES")]
+    ref_classes: Option<String>,
+}
+
+/// What `--help` says of a setting; empty if it is not an option.
+pub(super) fn meaning(name: &str) -> String {
+    let command = Args::command();
+    let option = command.get_arguments().find(|option| option.get_id() == name);
+    option.and_then(clap::Arg::get_help).map(ToString::to_string).unwrap_or_default()
 }
 
 /// One value with its place.
@@ -237,12 +286,13 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 }
 
 impl Args {
-    fn values(&self) -> [(&'static str, &Option<String>); 45] {
-        [
+    fn values(&self) -> Vec<(&'static str, &Option<String>)> {
+        vec![
             ("data_dir", &self.data_dir),
             ("grpc_listen", &self.grpc_listen),
             ("http_listen", &self.http_listen),
             ("log", &self.log),
+            ("access_file", &self.access_file),
             ("log_format", &self.log_format),
             ("store_cache", &self.store_cache),
             ("history_attempts", &self.history_attempts),
@@ -260,19 +310,28 @@ impl Args {
             ("max_failures", &self.max_failures),
             ("max_decrease", &self.max_decrease),
             ("max_attempts", &self.max_attempts),
+            ("shadow", &self.shadow),
+            ("shadow_apply", &self.shadow_apply),
             ("rules_dir", &self.rules_dir),
             ("retry_policy", &self.retry_policy),
+            ("pools_file", &self.pools_file),
             ("allocation_project", &self.allocation_project),
             ("allocation_extras", &self.allocation_extras),
             ("allocation_max_memory_request", &self.allocation_max_memory_request),
             ("allocation_max_memory_limit", &self.allocation_max_memory_limit),
             ("allocation_max_cpu_request", &self.allocation_max_cpu_request),
             ("allocation_max_cpu_limit", &self.allocation_max_cpu_limit),
+            ("allocation_retry_exit_codes", &self.allocation_retry_exit_codes),
             ("allocation_within", &self.allocation_within),
             ("collect_token_file", &self.collect_token_file),
+            ("collect_signing_file", &self.collect_signing_file),
+            ("gitlab_url", &self.gitlab_url),
+            ("gitlab_token_file", &self.gitlab_token_file),
+            ("gitlab_ca_file", &self.gitlab_ca_file),
             ("admit_listen", &self.admit_listen),
             ("admit_cert_file", &self.admit_cert_file),
             ("admit_key_file", &self.admit_key_file),
+            ("admit_client_ca_file", &self.admit_client_ca_file),
             ("admit_mode", &self.admit_mode),
             ("admit_namespaces", &self.admit_namespaces),
             ("admit_sizes", &self.admit_sizes),
@@ -284,6 +343,9 @@ impl Args {
             ("admit_agent_cpu", &self.admit_agent_cpu),
             ("admit_agent_memory", &self.admit_agent_memory),
             ("admit_agent_server", &self.admit_agent_server),
+            ("prices", &self.prices),
+            ("currency", &self.currency),
+            ("ref_classes", &self.ref_classes),
         ]
     }
 }

@@ -7,7 +7,8 @@ use crate::{
     admission::{Mode, Size},
     domain::{Bytes, Cores},
     gantry::Extra,
-    retry,
+    gitlab, retry,
+    stats::{Prices, RefClasses},
 };
 
 /// One setting. `get` gives an empty text for one that is not set.
@@ -35,6 +36,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("data_dir", data_dir, directory, |dir: &PathBuf| dir.display().to_string()),
     setting!("grpc_listen", grpc_listen, parse::address, ToString::to_string),
     setting!("http_listen", http_listen, parse::address, ToString::to_string),
+    setting!("access_file", access_file, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
     setting!("log", log, log_filter, String::clone),
     setting!("log_format", log_format, log_format, |format: &LogFormat| show_log_format(*format)),
     setting!("store_cache", store_cache, |t| parse::size(t).map(|b| b.0), |b: &u64| size(Bytes(*b))),
@@ -73,6 +75,11 @@ pub(super) const SETTINGS: &[Setting] = &[
         |price: &Option<f64>| price.map(|price| price.to_string()).unwrap_or_default()
     ),
     setting!("max_failures", predict.failure_ceiling, parse::share, ToString::to_string),
+    setting!("shadow", shadow.on, parse::on_off, |on: &bool| if *on { "on" } else { "off" }.to_owned()),
+    setting!("shadow_apply", shadow.apply, parse::shares, |apply: &Vec<(String, f64)>| {
+        let written = apply.iter().map(|(stack, share)| format!("{stack}={share}"));
+        written.collect::<Vec<_>>().join(",")
+    }),
     setting!("max_decrease", predict.max_decrease, |t| parse::up_to_all(t).map(Some), |most: &Option<
         f64,
     >| {
@@ -82,6 +89,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default()
     }),
     Setting { name: "retry_policy", set: set_retry_policy, get: show_retry_policy },
+    setting!("pools_file", pools_file, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
     setting!("max_attempts", retry.max_attempts, |t| parse::number(t, &(1..=20)), ToString::to_string),
     setting!("allocation_project", gantry.project, |t| project(t).map(Some), |p: &Option<String>| p
         .clone()
@@ -104,6 +112,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("allocation_max_cpu_limit", gantry.max_cpu_limit, some_cores, |c: &Option<Cores>| show_cores(
         *c
     )),
+    setting!("allocation_retry_exit_codes", gantry.retry_exit_codes, exit_codes, |codes: &Vec<u8>| {
+        codes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    }),
     setting!("allocation_within", gantry.answer_within, parse::time, |t: &Duration| {
         humantime::format_duration(*t).to_string()
     }),
@@ -111,6 +122,16 @@ pub(super) const SETTINGS: &[Setting] = &[
         .as_ref()
         .map(|file| file.display().to_string())
         .unwrap_or_default()),
+    setting!("collect_signing_file", gantry.signing_file, file, |file: &Option<PathBuf>| show_file(
+        file.as_ref()
+    )),
+    setting!("gitlab_url", gitlab.url, |t| gitlab::Place::parse(t).map(Some), |url: &Option<
+        gitlab::Place,
+    >| {
+        url.as_ref().map(ToString::to_string).unwrap_or_default()
+    }),
+    setting!("gitlab_token_file", gitlab.token_file, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
+    setting!("gitlab_ca_file", gitlab.ca_file, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
     setting!("admit_listen", admission.listen, |t| parse::address(t).map(Some), |a: &Option<SocketAddr>| {
         a.map(|address| address.to_string()).unwrap_or_default()
     }),
@@ -118,6 +139,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         file.as_ref()
     )),
     setting!("admit_key_file", admission.key, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
+    setting!("admit_client_ca_file", admission.client_ca, file, |file: &Option<PathBuf>| show_file(
+        file.as_ref()
+    )),
     setting!("admit_mode", admission.mode, |t| parse::word(t, &Mode::ALL, Mode::as_str), |mode: &Mode| {
         mode.as_str().to_owned()
     }),
@@ -139,6 +163,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("admit_agent_cpu", admission.agent_cpu, parse::cores, |c: &Cores| show_cores(Some(*c))),
     setting!("admit_agent_memory", admission.agent_memory, parse::size, |b: &Bytes| size(*b)),
     setting!("admit_agent_server", admission.agent_server, plain, String::clone),
+    setting!("prices", stats.prices, Prices::parse, ToString::to_string),
+    setting!("currency", stats.currency, currency, String::clone),
+    setting!("ref_classes", stats.ref_classes, RefClasses::parse, ToString::to_string),
 ];
 
 /// A word without spaces, as an image or an address is.
@@ -147,12 +174,21 @@ fn plain(text: &str) -> Result<String, String> {
     if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is empty or holds spaces")) }
 }
 
+fn currency(text: &str) -> Result<String, String> {
+    let fits = text.chars().count() <= 8 && !text.chars().any(|c| c.is_whitespace() || c.is_control());
+    if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is not a currency; write it as EUR")) }
+}
+
 fn namespaces(text: &str) -> Result<Vec<String>, String> {
     let is_name = |name: &str| {
         name.len() <= 63 && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
     let wrong = |name: &str| format!("{name:?} is not a namespace; write it as ci-builds");
     parse::list(text).map(|name| is_name(name).then(|| name.to_owned()).ok_or_else(|| wrong(name))).collect()
+}
+
+fn exit_codes(text: &str) -> Result<Vec<u8>, String> {
+    parse::list(text).map(|code| parse::number(code, &(1..=255))).collect()
 }
 
 fn show_file(file: Option<&PathBuf>) -> String {

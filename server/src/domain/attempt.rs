@@ -164,6 +164,11 @@ impl Resources {
     pub fn memory_asked(&self) -> Option<Bytes> {
         self.memory_request.or(self.memory_limit)
     }
+
+    /// CPU that the build occupies for others: the request, else the limit.
+    pub fn cpu_asked(&self) -> Option<Cores> {
+        self.cpu_request.or(self.cpu_limit)
+    }
 }
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ pub struct Fact {
 
 impl From<Summary> for Fact {
     fn from(summary: Summary) -> Self {
-        let succeeded = summary.outcome == Outcome::Succeeded && !summary.censored;
+        let succeeded = summary.outcome == Outcome::Succeeded && !summary.censored && !summary.unneeded;
         let log = |value: f64| if succeeded && value > 0.0 { narrow(value.log2()) } else { f32::NAN };
         let need =
             if summary.teaches_memory() { narrow(summary.proven_need().as_f64().log2()) } else { f32::NAN };

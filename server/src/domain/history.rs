@@ -26,6 +26,8 @@ const UNTRUSTED_PART: usize = 16;
 /// Finished attempts by id and by similarity.
 #[derive(Debug)]
 pub struct History {
+    /// How often it has changed.
+    changes: u64,
     trusted: Shelf,
     untrusted: Shelf,
     /// Sum of what the trusted attempts held, and how many of them there are that succeeded.
@@ -125,6 +127,7 @@ impl History {
     /// An empty history of at most `capacity` trusted attempts (at least 1), and a sixteenth as many untrusted ones beside them.
     pub fn new(capacity: usize) -> Self {
         Self {
+            changes: 0,
             trusted: Shelf::new(capacity, false),
             untrusted: Shelf::new(Self::untrusted_of(capacity), true),
             held: (0.0, 0),
@@ -162,6 +165,7 @@ impl History {
             self.hold(&oldest, -1.0);
         }
         self.hold(&brief, 1.0);
+        self.changes += 1;
     }
 
     /// Puts a summary in the place of an earlier one of the same attempt and key; nothing happens if there is none.
@@ -175,6 +179,7 @@ impl History {
         shelf.replace(&earlier, fact);
         self.hold(&earlier, -1.0);
         self.hold(&settled, 1.0);
+        self.changes += 1;
     }
 
     fn shelf(&mut self, attempt: &Brief) -> &mut Shelf {
@@ -233,6 +238,11 @@ impl History {
     /// Trusted attempts, newest first.
     pub fn newest_trusted(&self) -> impl Iterator<Item = &Arc<Brief>> {
         self.trusted.newest.iter().rev()
+    }
+
+    /// How often it has changed: what was worked out from it holds as long as this number stays.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// How many trusted attempts may be kept.

@@ -3,6 +3,7 @@
 //! [`Verdict`]). No I/O, no clock, no async: everything here can be replayed.
 
 mod attempt;
+mod beside;
 mod brief;
 mod fault;
 mod history;
@@ -21,6 +22,7 @@ mod units;
 mod verdict;
 
 pub use attempt::{Attempt, AttemptId, Opening, Predicted, Resources, SessionId, Source};
+pub use beside::Beside;
 pub use brief::{Brief, Fact};
 pub use fault::Fault;
 pub use history::History;
@@ -30,7 +32,7 @@ pub use jobs_curve::{CurveKnown, JobsCurve, JobsPoint};
 pub use key::{Hints, Key};
 pub use outcome::{Cause, Exit, OomOrigin, Outcome};
 pub use phase::Phase;
-pub use prediction::{Basis, Prediction, Quantity, Rung, UsedAttempt};
+pub use prediction::{Basis, Placed, Prediction, Quantity, Rung, UsedAttempt};
 pub use progress::Progress;
 pub use sample::Sample;
 pub use starvation::Starvation;

@@ -27,6 +27,28 @@ pub struct Prediction {
     pub attempts: u32,
     /// One sentence that sums the reasons up.
     pub reason: String,
+    /// Where it should run.
+    #[serde(default, skip_serializing_if = "Placed::is_empty")]
+    pub placed: Placed,
+}
+
+/// Where an attempt should run; empty without pools.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Placed {
+    /// Name of the pool; empty if there are no pools, or it can run in none of them.
+    pub pool: String,
+    /// It needs more than the pool has, and its sizes are lowered to that.
+    pub clamped: bool,
+    /// One sentence.
+    pub reason: String,
+}
+
+impl Placed {
+    /// Nothing is said: it takes no room.
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A number with its reason.

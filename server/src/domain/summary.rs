@@ -86,6 +86,9 @@ pub struct Summary {
     /// Part of `starved` that lies just before the end, nearly without a break.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starved_at_end: Option<Millis>,
+    /// It found its work done already and built nothing: what it used teaches nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unneeded: bool,
     /// The parts of the build that its output names, in order, not overlapping.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
@@ -169,6 +172,7 @@ impl Summary {
             throttled: None,
             starved: None,
             starved_at_end: None,
+            unneeded: false,
             phases: Vec::new(),
         }
     }
@@ -223,6 +227,7 @@ impl Summary {
             throttled: last.throttled.max(totals.throttled),
             starved,
             starved_at_end: starved.map(|counter| progress.starvation.at_end(counter, wall)),
+            unneeded: false,
             phases: Vec::new(),
         }
     }
@@ -283,7 +288,7 @@ impl Summary {
 
     /// What it can teach about memory: all of it if it succeeded, a lower bound if memory stopped it, nothing otherwise.
     pub fn teaches_memory(&self) -> bool {
-        self.need_peak.0 > 0 && (self.outcome == Outcome::Succeeded || self.censored)
+        self.need_peak.0 > 0 && !self.unneeded && (self.outcome == Outcome::Succeeded || self.censored)
     }
 }
 

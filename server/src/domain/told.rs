@@ -1,6 +1,6 @@
 //! What a CI system tells of the end of an attempt that it ran.
 
-use super::AttemptId;
+use super::{AttemptId, Cause};
 
 /// How a job ended, in the words of the CI system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,4 +22,8 @@ pub struct Told {
     pub end: End,
     /// Why, in the words of the CI system; empty if it did not say.
     pub reason: String,
+    /// Why, as a verdict on all that is known found it; counts before `reason`.
+    pub cause: Option<Cause>,
+    /// It found its work done already and built nothing.
+    pub unneeded: bool,
 }

@@ -132,6 +132,9 @@ pub struct Verdict {
     /// What the failure is called, and what a retry of it would mean. Empty in records of earlier releases.
     #[serde(default, skip_serializing_if = "Outlook::is_empty")]
     pub outlook: Outlook,
+    /// When it was put on disk, milliseconds since 1970; `None` in records of earlier releases, and in one that is not on disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_unix_ms: Option<u64>,
 }
 
 /// What the failure is called, and what a retry of it would mean.

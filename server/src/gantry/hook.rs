@@ -1,22 +1,63 @@
 //! GitLab's job hook: what it tells of the end of an attempt.
 //!
-//! A hook has no sizes, no key and no exit code, so nothing is learnt from it alone: it tells how an attempt ended that was
-//! measured. What is not needed is not looked at, and a status or a reason of a later GitLab is no error.
+//! A hook has no sizes and no exit code, so nothing is learnt from it alone: it tells how an attempt ended that was
+//! measured. What is not needed is not looked at, and a status or a reason of a later GitLab is no error. Nor are times in
+//! the wrong order: nothing depends on them.
 
-use std::time::SystemTime;
-
-use plimsoll_proto::limits;
+use plimsoll_proto::{job, limits, v1 as pb};
 use serde_json::Value;
 
 use crate::domain::{AttemptId, End, Fault, Told};
 
 /// What a hook is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Hook {
     /// A job has ended.
-    Ended(Told),
+    Ended(Box<Ended>),
     /// Another event, or a job that has not ended, or that never ran.
     Other,
+}
+
+/// The end of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Ended {
+    /// How.
+    pub(crate) told: Told,
+    /// Which job.
+    pub(crate) job: Job,
+}
+
+/// A job as GitLab numbers it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Job {
+    /// Host of its GitLab, if that is known.
+    pub(crate) host: Option<String>,
+    /// Its number.
+    pub(crate) id: u64,
+    /// Number of its project.
+    pub(crate) project: Option<u64>,
+    /// Number of its pipeline.
+    pub(crate) pipeline: Option<u64>,
+    /// Its name.
+    pub(crate) name: String,
+    /// What it builds, as far as a hook says: without variants, compiler and architecture.
+    pub(crate) key: pb::Key,
+}
+
+impl Job {
+    /// Whether Spack named it, after what it builds.
+    pub(crate) fn is_spacks(&self) -> bool {
+        spec_of(&self.name).is_some()
+    }
+}
+
+/// Package and version in the name of a job that Spack generated: `NAME@VERSION /HASH`, perhaps with more behind it.
+fn spec_of(name: &str) -> Option<(&str, &str)> {
+    let (spec, hash) = name.split_once(" /")?;
+    let (package, version) = spec.split_once('@')?;
+    let is_hash = hash.bytes().take(7).filter(u8::is_ascii_alphanumeric).count() == 7;
+    (is_hash && !package.is_empty() && !version.is_empty() && !spec.contains(' '))
+        .then_some((package, version))
 }
 
 /// Reads a body. `instance` is the header `X-Gitlab-Instance`: the same job id may exist on another GitLab.
@@ -30,9 +71,8 @@ pub(crate) fn read(body: &[u8], instance: Option<&str>) -> Result<Hook, Fault> {
     if kind != "build" {
         return Ok(Hook::Other);
     }
-    let job = body.get("build_id").unwrap_or(&Value::Null);
-    let job = job.as_u64().filter(|id| *id > 0);
-    let job = job.ok_or_else(|| Fault::new("build_id", "must be the number of the job"))?;
+    let id = body.get("build_id").and_then(Value::as_u64).filter(|id| *id > 0);
+    let id = id.ok_or_else(|| Fault::new("build_id", "must be the number of the job"))?;
     let status = text(&body, "build_status")?.ok_or_else(|| Fault::new("build_status", "is missing"))?;
     let end = match status {
         "success" => End::Succeeded,
@@ -40,10 +80,6 @@ pub(crate) fn read(body: &[u8], instance: Option<&str>) -> Result<Hook, Fault> {
         "canceled" => End::Canceled,
         _ => return Ok(Hook::Other),
     };
-    let (started, finished) = (time(&body, "build_started_at")?, time(&body, "build_finished_at")?);
-    if finished.zip(started).is_some_and(|(finished, started)| finished < started) {
-        return Err(Fault::new("build_finished_at", "is before build_started_at"));
-    }
     // a job that did not fail has one, too
     let reason =
         if end == End::Failed { text(&body, "build_failure_reason")?.unwrap_or_default() } else { "" };
@@ -54,9 +90,31 @@ pub(crate) fn read(body: &[u8], instance: Option<&str>) -> Result<Hook, Fault> {
     let page = body.pointer("/project/web_url").or_else(|| body.pointer("/repository/homepage"));
     let host = instance.and_then(host_of).or_else(|| host_of(page?.as_str()?));
     // as the agent names attempts: HOST:JOB where it knows the host
-    let ids = [host.map(|host| format!("{host}:{job}")), Some(job.to_string())];
+    let ids = [host.map(|host| format!("{host}:{id}")), Some(id.to_string())];
     let attempts = ids.into_iter().flatten().filter_map(|id| AttemptId::parse(&id).ok()).collect();
-    Ok(Hook::Ended(Told { attempts, end, reason: reason.to_owned() }))
+    let told = Told { attempts, end, reason: reason.to_owned(), cause: None, unneeded: false };
+    Ok(Hook::Ended(Box::new(Ended { told, job: read_job(&body, id, host) })))
+}
+
+/// What a hook says of its job; what it does not say is not known.
+fn read_job(body: &Value, id: u64, host: Option<&str>) -> Job {
+    let said = |place: &str| body.pointer(place).and_then(Value::as_str).map(ToOwned::to_owned);
+    let number = |place: &str| body.pointer(place).and_then(Value::as_u64);
+    let pipeline = number("/pipeline_id").or_else(|| number("/commit/id"));
+    let name = job::fitting(&said("/build_name").unwrap_or_default(), limits::LABEL_BYTES);
+    let spec = spec_of(&name).map(|(package, version)| (package.to_owned(), version.to_owned()));
+    let key = job::key(|variable| match variable {
+        "CI_PROJECT_PATH" => said("/project/path_with_namespace"),
+        "CI_COMMIT_REF_NAME" => said("/ref"),
+        "CI_COMMIT_SHA" => said("/sha"),
+        "CI_PIPELINE_ID" => pipeline.map(|pipeline| pipeline.to_string()),
+        "CI_JOB_NAME" => Some(name.clone()),
+        "CI_JOB_STAGE" => said("/build_stage"),
+        "SPACK_JOB_SPEC_PKG_NAME" => spec.as_ref().map(|spec| spec.0.clone()),
+        "SPACK_JOB_SPEC_PKG_VERSION" => spec.as_ref().map(|spec| spec.1.clone()),
+        _ => None,
+    });
+    Job { host: host.map(ToOwned::to_owned), id, project: number("/project_id"), pipeline, name, key }
 }
 
 fn text<'b>(body: &'b Value, field: &str) -> Result<Option<&'b str>, Fault> {
@@ -65,13 +123,6 @@ fn text<'b>(body: &'b Value, field: &str) -> Result<Option<&'b str>, Fault> {
         Some(Value::String(text)) => Ok(Some(text)),
         Some(_) => Err(Fault::new(field, "must be a text")),
     }
-}
-
-/// A time in one of the two forms that GitLab has: `2021-02-23 02:41:37 UTC` and `2021-02-23T02:41:37.886Z`. A form that is not
-/// known says nothing.
-fn time(body: &Value, field: &str) -> Result<Option<SystemTime>, Fault> {
-    let said = text(body, field)?;
-    Ok(said.and_then(|text| humantime::parse_rfc3339_weak(text.strip_suffix(" UTC").unwrap_or(text)).ok()))
 }
 
 /// The host of a URL, without its port.
@@ -101,8 +152,12 @@ mod tests {
     }
 
     fn told(hook: Result<Hook, Fault>) -> Told {
+        job(hook).told
+    }
+
+    fn job(hook: Result<Hook, Fault>) -> Ended {
         match hook {
-            Ok(Hook::Ended(told)) => told,
+            Ok(Hook::Ended(ended)) => *ended,
             other => panic!("{other:?}"),
         }
     }
@@ -120,12 +175,27 @@ mod tests {
     }
 
     #[test]
-    fn both_times_of_gitlab_and_later_words_are_read() {
-        let (from, to) = (json!("2021-02-23T02:41:37.886Z"), json!("2021-02-23T02:41:37.887Z"));
-        told(ended(&[("build_started_at", from.clone()), ("build_finished_at", to.clone())]));
-        let fault = ended(&[("build_started_at", to), ("build_finished_at", from)]).unwrap_err();
-        assert_eq!(fault.field, "build_finished_at");
-        told(ended(&[("build_started_at", Value::Null), ("build_finished_at", json!("some day"))]));
+    fn the_job_and_what_it_builds_are_known_as_far_as_the_hook_says() {
+        let project = json!({"web_url": "https://gitlab.example/a/b", "path_with_namespace": "a/b"});
+        let Ended { job, .. } =
+            job(ended(&[("project", project), ("project_id", json!(2)), ("sha", json!("c0"))]));
+        assert_eq!((job.id, job.project, job.pipeline), (1977, Some(2), Some(2366)));
+        let pb::Key { project, package, version, labels, .. } = job.key.clone();
+        assert_eq!([project, package, version], ["a/b", "zlib", "1.3"]);
+        assert_eq!((labels["pipeline"].as_str(), labels["job"].as_str()), ("2366", "zlib@1.3 /abcdefg"));
+        assert!(job.is_spacks());
+        for name in
+            ["build", "a@1", "a /abcdefg", "@1 /abcdefg", "a b@1 /abcdefg", "a@1 /abc", "a@1 /abc-def"]
+        {
+            assert_eq!(spec_of(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn times_in_any_order_and_form_and_later_words_are_no_error() {
+        let (from, to) = (json!("2021-02-23T02:41:37.886Z"), json!("2020-02-23 02:41:37 UTC"));
+        told(ended(&[("build_started_at", from), ("build_finished_at", to)]));
+        told(ended(&[("build_started_at", Value::Null), ("build_finished_at", json!(5))]));
         assert_eq!(told(ended(&[("build_failure_reason", json!("of_2030"))])).reason, "of_2030");
         let reason = ("build_failure_reason", json!("unknown_failure"));
         let success = told(ended(&[("build_status", json!("success")), reason]));
@@ -151,10 +221,8 @@ mod tests {
             ("build_id", json!(0)),
             ("build_status", Value::Null),
             ("build_status", json!(["failed"])),
-            ("build_finished_at", json!(5)),
             ("build_failure_reason", json!({})),
             ("build_failure_reason", json!("x".repeat(300))),
-            ("build_finished_at", json!("2020-02-23 02:41:37 UTC")),
         ] {
             assert_eq!(ended(&[(field, value)]).unwrap_err().field, field);
         }

@@ -13,8 +13,8 @@ mod settings;
 mod spec;
 mod variables;
 
-pub(crate) use hook::{Hook, read as read_hook};
+pub(crate) use hook::{Ended, Hook, Job, read as read_hook};
 pub(crate) use query::parameter;
 pub use settings::{Extra, Settings};
 pub(crate) use spec::parse as parse_spec;
-pub(crate) use variables::answer;
+pub(crate) use variables::{NOTHING, answer};

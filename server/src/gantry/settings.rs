@@ -45,10 +45,14 @@ pub struct Settings {
     pub max_cpu_request: Option<Cores>,
     /// The runner's `cpu_limit_overwrite_max_allowed`.
     pub max_cpu_limit: Option<Cores>,
+    /// Exit codes at which GitLab shall try a job again; none: nothing is said of retries.
+    pub retry_exit_codes: Vec<u8>,
     /// After this time the defaults are sent.
     pub answer_within: Duration,
     /// File that holds the token of the job hook; without it every hook is taken.
     pub token_file: Option<PathBuf>,
+    /// File that holds the signing token of the job hook; with it every hook must be signed.
+    pub signing_file: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -61,9 +65,11 @@ impl Default for Settings {
             max_memory_limit: None,
             max_cpu_request: None,
             max_cpu_limit: None,
+            retry_exit_codes: Vec::new(),
             // a client asks for one spec after another: 1000 of them are under a minute even then
             answer_within: Duration::from_millis(50),
             token_file: None,
+            signing_file: None,
         }
     }
 }

@@ -13,7 +13,19 @@ use crate::domain::{Bytes, Cores, Prediction};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Answer {
     variables: Variables,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<Retry>,
 }
+
+/// GitLab's `retry`, which Spack joins with its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Retry {
+    max: u8,
+    exit_codes: Vec<u8>,
+}
+
+/// The most retries that GitLab takes.
+const RETRIES: u8 = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Variables {
@@ -29,6 +41,9 @@ struct Variables {
     build_jobs: Option<String>,
 }
 
+/// A job keeps what it has. Spack takes it without a complaint, also with `require: [variables]`.
+pub(crate) const NOTHING: &str = r#"{"variables":{}}"#;
+
 /// What a job shall ask for.
 pub(crate) fn answer(prediction: &Prediction, settings: &Settings) -> Answer {
     let sent = |extra| settings.extras.contains(&extra);
@@ -38,7 +53,10 @@ pub(crate) fn answer(prediction: &Prediction, settings: &Settings) -> Answer {
     let cpu_limit = prediction.cpu_limit.value.min(cpu(settings.max_cpu_limit));
     let memory_request = prediction.memory_request.value.min(memory(settings.max_memory_request));
     let cpu_request = prediction.cpu_request.value.min(cpu(settings.max_cpu_request));
+    let codes = &settings.retry_exit_codes;
+    let retry = (!codes.is_empty()).then(|| Retry { max: RETRIES, exit_codes: codes.clone() });
     Answer {
+        retry,
         variables: Variables {
             cpu_request: format!("{}m", cpu_request.min(cpu_limit)),
             memory_request: mebibytes(memory_request.min(memory_limit)),
@@ -92,6 +110,13 @@ mod tests {
         let expected =
             r#""KUBERNETES_CPU_LIMIT":"2000m","KUBERNETES_MEMORY_LIMIT":"4096Mi","SPACK_BUILD_JOBS":"8"}}"#;
         assert!(said.ends_with(expected), "{said}");
+    }
+
+    #[test]
+    fn retries_are_spoken_of_only_where_exit_codes_are_set() {
+        let settings = Settings { retry_exit_codes: vec![82, 83], ..Settings::default() };
+        let said = text(&sizes((2, 4), (1234, 2000)), &settings);
+        assert!(said.ends_with(r#"},"retry":{"max":2,"exit_codes":[82,83]}}"#), "{said}");
     }
 
     #[test]

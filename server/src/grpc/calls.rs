@@ -7,6 +7,7 @@
 use std::{
     convert::Infallible,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -26,31 +27,34 @@ use crate::ingest::Refusal;
 
 /// The calls of both listeners. Clones count together.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Calls {
-    running: TaskTracker,
+pub(crate) struct Calls(Arc<Running>);
+
+#[derive(Debug, Default)]
+struct Running {
+    calls: TaskTracker,
     cut: CancellationToken,
 }
 
 impl Calls {
     /// Counts a call for as long as the result lives.
     pub(crate) fn begin(&self) -> TaskTrackerToken {
-        self.running.token()
+        self.0.calls.token()
     }
 
     /// Ends the answers that wait for something to say, now and from now on.
     pub(crate) fn cut(&self) {
-        self.cut.cancel();
-        self.running.close();
+        self.0.cut.cancel();
+        self.0.calls.close();
     }
 
     /// Waits until no call runs. To be called after [`Self::cut`].
     pub(crate) async fn ended(&self) {
-        self.running.wait().await;
+        self.0.calls.wait().await;
     }
 
     /// How many calls run.
     pub(crate) fn running(&self) -> usize {
-        self.running.len()
+        self.0.calls.len()
     }
 }
 
@@ -83,10 +87,10 @@ where
     }
 
     fn call(&mut self, request: http::Request<R>) -> Self::Future {
-        let (call, cut) = (self.calls.begin(), self.calls.cut.clone());
+        let (call, calls) = (self.calls.begin(), self.calls.clone());
         let answer = self.inner.call(request);
         Box::pin(async move {
-            let counted = |inner| Answer { inner, call, cut: Box::pin(cut.cancelled_owned()), ended: false };
+            let counted = |inner| Answer { inner, call, calls, cut: None, ended: false };
             Ok(answer.await?.map(|inner| Body::new(counted(inner))))
         })
     }
@@ -97,7 +101,9 @@ struct Answer {
     inner: Body,
     #[expect(dead_code, reason = "held for its end")]
     call: TaskTrackerToken,
-    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    calls: Calls,
+    /// Made when the answer first has nothing to say: most never do, and a token's lock is shared by all calls.
+    cut: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     ended: bool,
 }
 
@@ -115,7 +121,9 @@ impl http_body::Body for Answer {
         if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) {
             return Poll::Ready(frame);
         }
-        if self.cut.as_mut().poll(cx).is_pending() {
+        let Self { calls, cut, .. } = &mut *self;
+        let cut = cut.get_or_insert_with(|| Box::pin(calls.0.cut.clone().cancelled_owned()));
+        if cut.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
         self.ended = true;

@@ -1,5 +1,6 @@
-//! The agents' stream: convert, hand to the ingest, answer. One message at a time: the next one is read when the last one is
-//! on disk, so a slow disk slows the sender down through the HTTP/2 window and nothing piles up here.
+//! The agents' stream: convert, hand to the ingest, answer. A few batches at a time wait for the disk; Hello and Finish wait for
+//! those before them. Beyond that nothing is read, so a slow disk slows the sender down through the HTTP/2 window and nothing
+//! piles up here.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -16,13 +17,17 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     convert,
+    guarded::caller,
     outbound::{Answers, Outbound, outbound},
     status,
+    underway::Underway,
 };
 use crate::{
     domain::{AttemptId, Fault},
+    identity::Identity,
     ingest::{Ingest, Refusal, StreamHandle},
     metrics::Metrics,
+    placing::Placing,
 };
 
 /// When agents should come back after a stop: long enough for a restart, short against their spools.
@@ -35,6 +40,7 @@ const STREAMS: usize = 20_000;
 #[derive(Debug)]
 pub(super) struct CollectorService {
     ingest: Ingest,
+    placing: Placing,
     metrics: Arc<Metrics>,
     tasks: TaskTracker,
     stopping: CancellationToken,
@@ -45,11 +51,12 @@ impl CollectorService {
     /// A service whose streams run as `tasks` until `stopping`.
     pub(super) fn new(
         ingest: Ingest,
+        placing: Placing,
         metrics: Arc<Metrics>,
         tasks: TaskTracker,
         stopping: CancellationToken,
     ) -> Self {
-        Self { ingest, metrics, tasks, stopping, places: Arc::new(Semaphore::new(STREAMS)) }
+        Self { ingest, placing, metrics, tasks, stopping, places: Arc::new(Semaphore::new(STREAMS)) }
     }
 }
 
@@ -65,9 +72,12 @@ impl Collector for CollectorService {
         let place = place.map_err(|_full| status::of_crowd("streams of agents", STREAMS))?;
         let (outbound, answers) = outbound();
         let stream = AgentStream {
+            caller: caller(&request),
             ingest: self.ingest.clone(),
+            placing: self.placing.clone(),
             handle: StreamHandle::new(),
             attempts: HashSet::new(),
+            underway: Underway::default(),
             outbound,
         };
         let (metrics, stopping) = (Arc::clone(&self.metrics), self.stopping.clone());
@@ -83,9 +93,12 @@ impl Collector for CollectorService {
 
 /// One stream while it lives.
 struct AgentStream {
+    caller: Arc<Identity>,
     ingest: Ingest,
+    placing: Placing,
     handle: StreamHandle,
     attempts: HashSet<AttemptId>,
+    underway: Underway,
     outbound: Outbound<pb::ServerMessage>,
 }
 
@@ -117,45 +130,89 @@ impl AgentStream {
         loop {
             let message = tokio::select! {
                 biased;
-                () = stopping.cancelled() => return Ok(End::Stopping),
                 () = self.handle.replaced.cancelled() => return Err(self.replaced()),
-                message = inbound.message() => message?,
+                () = stopping.cancelled() => return self.settle(stopping).await.map(|()| End::Stopping),
+                answer = self.underway.next(), if !self.underway.is_empty() => {
+                    self.say(answer, stopping).await?;
+                    continue;
+                }
+                message = inbound.message(), if !self.underway.is_full() => message?,
             };
-            let Some(message) = message else { return Ok(End::Client) };
-            let answer = self.take(message).await.map_err(|refusal| status::of_refusal(&refusal))?;
-            let answer = pb::ServerMessage { message: Some(answer) };
-            tokio::select! {
-                biased;
-                sent = self.outbound.send(answer) => sent?,
-                // the answer is lost and its numbers are on disk: the next Welcome names them
-                () = stopping.cancelled() => return Ok(End::Stopping),
-                () = self.handle.replaced.cancelled() => return Err(self.replaced()),
-            }
+            let Some(message) = message else { return self.settle(stopping).await.map(|()| End::Client) };
+            self.take(message, stopping).await?;
         }
     }
 
-    async fn take(&mut self, message: pb::AgentMessage) -> Result<Answer, Refusal> {
-        match message.message {
-            Some(Sent::Hello(hello)) => self.hello(hello).await,
-            Some(Sent::Batch(batch)) => {
-                let append = convert::batch(batch)?;
-                let attempt = append.attempt.clone();
-                let acknowledged = self.ingest.append(append, &self.handle).await?;
-                Ok(Answer::Ack(pb::Ack { attempt: attempt.to_string(), acknowledged, sealed: false }))
+    async fn take(&mut self, message: pb::AgentMessage, stopping: &CancellationToken) -> Result<(), Status> {
+        let answer = match message.message {
+            Some(Sent::Batch(batch)) => match self.batch(batch).await {
+                Ok(()) => return Ok(()),
+                Err(refusal) => {
+                    // those before it are acknowledged first
+                    self.settle(stopping).await?;
+                    Err(refusal)
+                }
+            },
+            Some(Sent::Hello(hello)) => {
+                self.settle(stopping).await?;
+                self.hello(hello).await
             }
             Some(Sent::Finish(finish)) => {
-                let finish = convert::finish(&finish)?;
-                let attempt = finish.attempt.clone();
-                let acknowledged = self.ingest.finish(finish, &self.handle).await?;
-                self.attempts.remove(&attempt);
-                Ok(Answer::Ack(pb::Ack { attempt: attempt.to_string(), acknowledged, sealed: true }))
+                self.settle(stopping).await?;
+                self.finish(&finish).await
             }
             None => Err(Fault::new("message", "is empty; send hello, batch or finish").into()),
+        };
+        self.say(answer, stopping).await
+    }
+
+    /// Waits for the batches that are under way.
+    async fn settle(&mut self, stopping: &CancellationToken) -> Result<(), Status> {
+        while !self.underway.is_empty() {
+            let answer = self.underway.next().await;
+            self.say(answer, stopping).await?;
         }
+        Ok(())
+    }
+
+    async fn say(
+        &mut self,
+        answer: Result<Answer, Refusal>,
+        stopping: &CancellationToken,
+    ) -> Result<(), Status> {
+        let answer = answer.map_err(|refusal| status::of_refusal(&refusal))?;
+        tokio::select! {
+            biased;
+            sent = self.outbound.send(pb::ServerMessage { message: Some(answer) }) => sent,
+            // the answer is lost and its numbers are on disk: the next Welcome names them
+            () = stopping.cancelled() => Ok(()),
+            () = self.handle.replaced.cancelled() => Err(self.replaced()),
+        }
+    }
+
+    async fn batch(&mut self, batch: pb::Batch) -> Result<(), Refusal> {
+        let append = convert::batch(batch)?;
+        let attempt = append.attempt.clone();
+        let pending = self.ingest.append(append, &self.handle).await?;
+        self.underway.push(attempt, pending);
+        Ok(())
+    }
+
+    async fn finish(&mut self, finish: &pb::Finish) -> Result<Answer, Refusal> {
+        let finish = convert::finish(finish)?;
+        let attempt = finish.attempt.clone();
+        let acknowledged = self.ingest.finish(finish, &self.handle).await?;
+        self.attempts.remove(&attempt);
+        Ok(Answer::Ack(pb::Ack { attempt: attempt.to_string(), acknowledged, sealed: true }))
     }
 
     async fn hello(&mut self, hello: pb::Hello) -> Result<Answer, Refusal> {
-        let attempt = convert::hello(hello)?;
+        let tags = convert::runner_tags(&hello)?;
+        let mut attempt = convert::hello(hello)?;
+        self.caller.opens(&mut attempt).map_err(|fault| Refusal::Forbidden(fault.within("hello")))?;
+        if attempt.opening.pool.is_empty() {
+            attempt.opening.pool = self.placing.named_by(&tags);
+        }
         let id = attempt.id.clone();
         if !self.attempts.contains(&id) && self.attempts.len() >= limits::STREAM_ATTEMPTS {
             let description =

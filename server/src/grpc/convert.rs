@@ -8,7 +8,7 @@ use crate::domain::{AttemptId, Bytes, Cores, Evidence, Exit, Fault, Hints, Key, 
 
 mod delivery;
 
-pub(super) use delivery::{batch, finish, hello};
+pub(super) use delivery::{batch, finish, hello, runner_tags};
 
 type Checked<T> = Result<T, Fault>;
 

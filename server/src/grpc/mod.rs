@@ -2,22 +2,31 @@
 
 mod calls;
 mod collector;
+mod connected;
 mod convert;
-mod incoming;
+mod guarded;
+mod inside;
 mod outbound;
+mod placement;
 mod predictor;
 mod reply;
 mod stats;
 mod status;
+mod underway;
 
 use std::{sync::Arc, time::Duration};
 
 pub(crate) use calls::Calls;
 use collector::CollectorService;
 pub(crate) use convert::key as checked_key;
+pub(crate) use inside::{Inside, Refused};
+use placement::PlacementService;
 use plimsoll_proto::{
     DESCRIPTORS, limits,
-    v1::{collector_server::CollectorServer, predictor_server::PredictorServer, stats_server::StatsServer},
+    v1::{
+        collector_server::CollectorServer, placement_server::PlacementServer,
+        predictor_server::PredictorServer, stats_server::StatsServer,
+    },
 };
 use predictor::PredictorService;
 use stats::StatsService;
@@ -30,7 +39,15 @@ use tonic_health::{
     server::{HealthReporter, HealthService},
 };
 
-use crate::{ingest::Ingest, learned::Learned, metrics::Metrics, predict};
+use crate::{
+    guard::Guard,
+    incoming::{self, Counts},
+    ingest::Ingest,
+    learned::Learned,
+    metrics::Metrics,
+    placing::Placing,
+    predict, shadow,
+};
 
 /// A connection that does not answer a ping for this long is gone.
 const KEEPALIVE: Duration = Duration::from_secs(20);
@@ -49,14 +66,41 @@ const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     pub(crate) ingest: Ingest,
+    pub(crate) placing: Placing,
     pub(crate) learned: Learned,
     pub(crate) predict: Arc<predict::Settings>,
+    pub(crate) shadow: Arc<shadow::Settings>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) calls: Calls,
+    pub(crate) guard: Guard,
     /// Connections that may be there at once.
     pub(crate) connections: usize,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
+}
+
+impl Parts {
+    fn stats(&self) -> StatsService {
+        StatsService::new(
+            self.learned.clone(),
+            self.ingest.clone(),
+            self.tasks.clone(),
+            self.stopping.clone(),
+        )
+    }
+
+    fn predictor(&self) -> PredictorService {
+        PredictorService {
+            learned: self.learned.clone(),
+            answers: Arc::default(),
+            settings: Arc::clone(&self.predict),
+            shadow: Arc::clone(&self.shadow),
+            ingest: self.ingest.clone(),
+            placing: self.placing.clone(),
+            metrics: Arc::clone(&self.metrics),
+            stopping: self.stopping.clone(),
+        }
+    }
 }
 
 /// Says that the services answer, or that they are about to stop. The collector has a state of its own: it serves only
@@ -66,6 +110,7 @@ pub(crate) async fn set_health(health: &HealthReporter, serving: bool, writable:
     health.set_service_status("", status(serving)).await;
     health.set_service_status("plimsoll.v1.Predictor", status(serving)).await;
     health.set_service_status("plimsoll.v1.Stats", status(serving)).await;
+    health.set_service_status("plimsoll.v1.Placement", status(serving)).await;
     health.set_service_status("plimsoll.v1.Collector", status(serving && writable)).await;
 }
 
@@ -79,19 +124,15 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let Parts { ingest, learned, predict, metrics, calls, connections, tasks, stopping } = parts;
-    let (connections, taking) = incoming::incoming(listener, connections, Arc::clone(&metrics));
-    let predictor = PredictorService {
-        learned: learned.clone(),
-        settings: predict,
-        ingest: ingest.clone(),
-        metrics: Arc::clone(&metrics),
-        stopping: stopping.clone(),
-    };
-    let stats = StatsService::new(learned, ingest.clone(), tasks.clone(), stopping.clone());
-    let collector = CollectorService::new(ingest, metrics, tasks, stopping.clone());
+    let (stats, predictor) = (parts.stats(), parts.predictor());
+    let placement = PlacementService { placing: parts.placing.clone() };
+    let Parts { ingest, placing, metrics, calls, guard, connections, tasks, stopping, .. } = parts;
+    let counts = Counts { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
+    let (connections, taking) = incoming::incoming(listener, connections, counts);
+    let collector = CollectorService::new(ingest, placing, metrics, tasks, stopping.clone());
     let serving = Server::builder()
         .layer(calls)
+        .layer(guard)
         .timeout(ANSWER_WITHIN)
         .http2_max_header_list_size(Some(HEADER_BYTES))
         .http2_keepalive_interval(Some(KEEPALIVE))
@@ -102,6 +143,7 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
         .add_service(reflection().build_v1alpha()?)
         .add_service(CollectorServer::new(collector).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(PredictorServer::new(predictor).max_decoding_message_size(limits::MESSAGE_BYTES))
+        .add_service(PlacementServer::new(placement).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(StatsServer::new(stats).max_decoding_message_size(limits::MESSAGE_BYTES))
         .serve_with_incoming_shutdown(connections, stopping.cancelled_owned());
     // the first drops what the second hands over, and so ends it

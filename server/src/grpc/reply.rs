@@ -189,6 +189,10 @@ pub(super) fn prediction(prediction: Prediction) -> pb::Prediction {
         confidence: prediction.confidence,
         attempts: prediction.attempts,
         reason: prediction.reason,
+        shadow: false,
+        pool: prediction.placed.pool,
+        clamped: prediction.placed.clamped,
+        pool_reason: prediction.placed.reason,
     }
 }
 
@@ -258,6 +262,7 @@ pub(super) fn verdict(verdict: Verdict) -> pb::Verdict {
         next: verdict.next.map(prediction),
         attempts_left: verdict.attempts_left,
         reason: verdict.reason,
+        given_unix_ms: verdict.given_unix_ms.unwrap_or_default(),
         outlook: Some(outlook(verdict.outlook)),
     }
 }

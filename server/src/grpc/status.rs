@@ -16,10 +16,16 @@ pub(super) fn of_fault(fault: &Fault) -> Status {
     Status::with_error_details(Code::InvalidArgument, fault.to_string(), details)
 }
 
+/// `PERMISSION_DENIED` with the field that names what is not for this caller.
+pub(super) fn forbidden(fault: &Fault) -> Status {
+    Status::permission_denied(fault.to_string())
+}
+
 /// The fitting code, with `RetryInfo` where coming back helps.
 pub(super) fn of_refusal(refusal: &Refusal) -> Status {
     let code = match refusal {
         Refusal::Fault(fault) => return of_fault(fault),
+        Refusal::Forbidden(_) => Code::PermissionDenied,
         Refusal::NotOpen(_) | Refusal::Gap { .. } | Refusal::Running(_) => Code::FailedPrecondition,
         Refusal::Held(_) => Code::AlreadyExists,
         Refusal::Replaced(_) => Code::Aborted,

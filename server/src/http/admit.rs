@@ -29,6 +29,7 @@ use crate::{
     domain::{Fault, Key, Prediction},
     grpc,
     metrics::Kind,
+    placement::Needs,
 };
 
 /// The API server's own bound for a request is 3 MiB; the review has some words around it.
@@ -143,11 +144,33 @@ async fn plan(
         tracing::info!(%fault, "the job of a pod is not understood: admitted it as it is");
         "unreadable"
     })?;
-    let (prediction, from) = size(parts, Arc::new(key), until).await.ok_or("failed")?;
-    admission::plan(&pod, &job, Some((&prediction, from)), &parts.admission).map_err(|fault| {
-        tracing::warn!(%fault, "a patch cannot be written: admitted the pod as it is");
-        "failed"
-    })
+    let withheld = parts.shadow.withholds(&key);
+    let key = Arc::new(key);
+    let (prediction, from) = size(parts, Arc::clone(&key), until).await.ok_or("failed")?;
+    let aim = |needs: &Needs| parts.placing.aim(&key, needs, &prediction.placed.pool);
+    let plan = |settings: &admission::Settings, placed: bool| {
+        let aim = |needs: &Needs| placed.then(|| aim(needs)).flatten();
+        admission::plan(&pod, &job, Some((&prediction, from)), settings, aim).map_err(|fault| {
+            tracing::warn!(%fault, "a patch cannot be written: admitted the pod as it is");
+            "failed"
+        })
+    };
+    if withheld { in_shadow(parts, plan) } else { plan(&parts.admission, true) }
+}
+
+/// In shadow mode no place and no size is set but those that the pod's own annotations name; the agent is put beside the build as ever.
+fn in_shadow(
+    parts: &Parts,
+    plan: impl Fn(&admission::Settings, bool) -> Result<Plan, &'static str>,
+) -> Result<Plan, &'static str> {
+    let would = plan(&parts.admission, true)?;
+    if would.sized || would.placed {
+        parts.metrics.withheld.get_or_create(&Kind::of("pod")).inc();
+        tracing::info!(would = would.lines.join("; "), "would change a pod; shadow mode is on");
+    }
+    let settings = admission::Settings { sizes: Vec::new(), ..(*parts.admission).clone() };
+    let plan = plan(&settings, false)?;
+    if plan.patch.is_none() { Err("shadow") } else { Ok(plan) }
 }
 
 fn key_of(job: &Job) -> Result<Key, Fault> {
@@ -183,7 +206,7 @@ async fn size(parts: &Parts, key: Arc<Key>, until: Instant) -> Option<(Predictio
 }
 
 fn carry_out(parts: &Parts, response: AdmissionResponse, plan: Plan) -> AdmissionResponse {
-    let Plan { patch, lines, sized } = plan;
+    let Plan { patch, lines, sized, placed } = plan;
     let Some(patch) = patch else {
         count(parts, "unsure");
         return response;
@@ -195,7 +218,12 @@ fn carry_out(parts: &Parts, response: AdmissionResponse, plan: Plan) -> Admissio
         return response;
     }
     tracing::info!(pod = response.uid, done, "changed a pod");
-    count(parts, if sized { "sized" } else { "agent" });
+    let kind = match (sized, placed) {
+        (true, _) => "sized",
+        (false, true) => "placed",
+        (false, false) => "agent",
+    };
+    count(parts, kind);
     let unchanged = response.clone();
     response.with_patch(patch).unwrap_or_else(|error| {
         tracing::warn!(%error, "a patch cannot be written: admitted the pod as it is");

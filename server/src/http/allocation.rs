@@ -25,6 +25,9 @@ use crate::{
 /// Header that names the project of a spec.
 const PROJECT: &str = "Plimsoll-Project";
 
+/// Header that names the stack of a spec; only shadow mode asks for it.
+const STACK: &str = "Plimsoll-Stack";
+
 /// Newest attempts among which a project is looked for.
 const LOOKED_AT: usize = 128;
 
@@ -37,6 +40,11 @@ pub(super) async fn allocation(State(parts): State<Parts>, request: Request) -> 
             return refuse(request.uri().path(), StatusCode::BAD_REQUEST, &fault);
         }
     };
+    if parts.shadow.withholds(&key) {
+        count("shadow");
+        parts.metrics.withheld.get_or_create(&Kind::of("allocation")).inc();
+        return json(StatusCode::OK, gantry::NOTHING.to_owned());
+    }
     let predicting = predicted(&parts, Arc::clone(&key));
     let prediction = timeout(parts.gantry.answer_within, predicting).await.ok().flatten();
     count(if prediction.is_some() { "answered" } else { "late" });
@@ -55,15 +63,19 @@ pub(super) async fn allocation(State(parts): State<Parts>, request: Request) -> 
 
 fn key_of(parts: &Parts, query: &str, headers: &HeaderMap) -> Result<Key, Fault> {
     let key = gantry::parse_spec(&gantry::parameter(query, "spec")?)?;
-    let project = match headers.get(PROJECT) {
-        Some(said) => {
-            let said = said.to_str().ok().filter(|said| said.len() <= limits::KEY_FIELD_BYTES);
-            let rule = format!("must be at most {} printable characters", limits::KEY_FIELD_BYTES);
-            said.ok_or_else(|| Fault::new(PROJECT, rule))?.to_owned()
-        }
+    let project = match said(headers, PROJECT)? {
+        Some(project) => project,
         None => parts.gantry.project.clone().unwrap_or_else(|| usual_project(parts)),
     };
-    Ok(Key { project, ..key })
+    Ok(Key { project, stack: said(headers, STACK)?.unwrap_or_default(), ..key })
+}
+
+/// What a header says of the key.
+fn said(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, Fault> {
+    let Some(said) = headers.get(name) else { return Ok(None) };
+    let said = said.to_str().ok().filter(|said| said.len() <= limits::KEY_FIELD_BYTES);
+    let rule = format!("must be at most {} printable characters", limits::KEY_FIELD_BYTES);
+    said.ok_or_else(|| Fault::new(name, rule)).map(|said| Some(said.to_owned()))
 }
 
 /// Spack does not say for which project it asks. Where nobody does, it is that of the newest trusted attempt that has one.

@@ -1,4 +1,6 @@
 //! `POST /v1/collect`: GitLab's job hook. Answered at once, worked on later: a hook that waits is a hook that GitLab turns off.
+//! So is one that fails four times in a row. What comes from GitLab and is not understood is therefore answered with 200 as well,
+//! and with what is wrong; an error is only for those who are not GitLab.
 
 use std::time::Duration;
 
@@ -14,8 +16,10 @@ use super::{
     refusal::{json, refuse},
 };
 use crate::{
+    clock::Clock,
     domain::Fault,
     gantry::{self, Hook},
+    gitlab::Taken,
     metrics::Kind,
 };
 
@@ -31,6 +35,10 @@ pub(super) async fn collect(State(parts): State<Parts>, request: Request) -> Res
         Ok(Some(kind)) => {
             count(kind);
             accepted()
+        }
+        Err((StatusCode::OK, fault)) => {
+            count("odd");
+            refuse(head.uri.path(), StatusCode::OK, &fault)
         }
         // counted when it is worked on
         Ok(None) => accepted(),
@@ -57,17 +65,33 @@ async fn take(
         return Err((StatusCode::UNAUTHORIZED, fault));
     }
     let body = read(body).await?;
+    if let Some(signing) = &parts.signing {
+        let checked = signing.check(headers, &body, Clock.now_unix_ms());
+        checked.map_err(|fault| (StatusCode::UNAUTHORIZED, fault))?;
+    }
     let instance = headers.get("X-Gitlab-Instance").and_then(|instance| instance.to_str().ok());
-    match gantry::read_hook(&body, instance).map_err(|fault| (StatusCode::BAD_REQUEST, fault))? {
+    let read = gantry::read_hook(&body, instance);
+    match read.map_err(|fault| {
+        (if is_from_gitlab(&fault) { StatusCode::OK } else { StatusCode::BAD_REQUEST }, fault)
+    })? {
         Hook::Other => Ok(Some("other")),
-        Hook::Ended(told) => {
-            if parts.ingest.tell(told) {
-                return Ok(None);
-            }
-            tracing::warn!("dropped a job hook: too many requests wait for the writer");
-            Ok(Some("dropped"))
+        Hook::Ended(ended) => {
+            let delivery = headers.get("Idempotency-Key").and_then(|key| key.to_str().ok());
+            Ok(match parts.hooks.take(ended, delivery) {
+                Taken::Later => None,
+                Taken::Repeated => Some("repeated"),
+                Taken::Dropped => {
+                    tracing::warn!("dropped a job hook: too many requests wait for the writer");
+                    Some("dropped")
+                }
+            })
         }
     }
+}
+
+/// Whether a hook that is not understood has at least the form of one.
+fn is_from_gitlab(fault: &Fault) -> bool {
+    !matches!(fault.field.as_str(), "body" | "object_kind")
 }
 
 async fn read(body: Body) -> Result<axum::body::Bytes, (StatusCode, Fault)> {
@@ -80,4 +104,16 @@ async fn read(body: Body) -> Result<axum::body::Bytes, (StatusCode, Fault)> {
         let fault = Fault::new("body", format!("{error}; at most {BODY_BYTES} bytes are read"));
         (StatusCode::PAYLOAD_TOO_LARGE, fault)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_to_its_end_is_given_up() {
+        let endless = Body::from_stream(tokio_stream::pending::<Result<Vec<u8>, std::io::Error>>());
+        let (status, fault) = read(endless).await.unwrap_err();
+        assert_eq!((status, fault.field.as_str()), (StatusCode::REQUEST_TIMEOUT, "body"));
+    }
 }

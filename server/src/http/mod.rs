@@ -2,7 +2,8 @@
 //!
 //! | endpoint | answer |
 //! |---|---|
-//! | `GET /` | this table, as text |
+//! | `GET /` | the web page ([`web`]) for a browser; this table, as text, for everybody else |
+//! | `GET /packages`, `/attempts`, `/running`, `/settings`, `/api/...` | more of the web page, and its JSON |
 //! | `GET /v1/allocation?spec=` | what a job of stock Spack shall ask for, as variables of that job |
 //! | `POST /v1/collect` | takes GitLab's job hook |
 //! | `GET /livez` | 200 while the process runs |
@@ -18,18 +19,22 @@ mod admit;
 mod allocation;
 mod backup;
 mod collect;
+mod guarded;
 mod predicting;
 mod probes;
 mod refusal;
+mod serving;
 mod tls;
 mod token;
+mod web;
+mod wire;
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Router,
     extract::{Request, State},
-    http::{Method, StatusCode, Uri},
+    http::{HeaderMap, Method, StatusCode, Uri},
     middleware::{self, Next},
     response::Response,
     routing::{get, post},
@@ -38,19 +43,34 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    admin::backup::ENDPOINT, admission, domain::Fault, gantry, grpc::Calls, ingest::Ingest, learned::Learned,
-    metrics::Metrics, predict, store::Store,
+    admin::backup::ENDPOINT,
+    admission,
+    config::InForce,
+    domain::Fault,
+    gantry,
+    gitlab::Hooks,
+    grpc::{Calls, Inside},
+    guard::Guard,
+    ingest::Ingest,
+    learned::Learned,
+    metrics::Metrics,
+    placing::Placing,
+    predict, shadow,
+    store::Store,
 };
 use refusal::refuse;
-pub(crate) use tls::{Certificate, TlsListener};
-pub(crate) use token::Token;
+pub(crate) use serving::Bounds;
+pub(crate) use tls::{Certificate, Tls};
+pub(crate) use token::{Signing, Token};
 
 const INDEX: &str = "plimsoll-server\n\
     /v1/allocation  what a Spack job shall ask for (?spec=)\n\
     /v1/collect     takes GitLab's job hook\n\
     /livez          200 while the process runs\n\
     /readyz         200 while it serves and its store takes writes\n\
-    /metrics        OpenMetrics\n";
+    /metrics        OpenMetrics\n\
+    /               the web page, for a browser: /packages, /attempts, /running, /settings\n\
+    /api/           the same as JSON: stats, packages/NAME, attempts, attempts/ID, running, settings\n";
 
 /// What the handlers look at.
 #[derive(Debug, Clone)]
@@ -60,51 +80,54 @@ pub(crate) struct Parts {
     pub(crate) ingest: Ingest,
     pub(crate) learned: Learned,
     pub(crate) predict: Arc<predict::Settings>,
+    pub(crate) shadow: Arc<shadow::Settings>,
     pub(crate) gantry: Arc<gantry::Settings>,
     pub(crate) admission: Arc<admission::Settings>,
+    pub(crate) placing: Placing,
     /// Of the job hook; `None` takes every hook.
     pub(crate) token: Option<Token>,
+    /// What the web page asks.
+    pub(crate) inside: Inside,
+    /// All settings, for people.
+    pub(crate) shown: Arc<Vec<InForce>>,
+    /// With it, every hook must be signed.
+    pub(crate) signing: Option<Signing>,
+    pub(crate) hooks: Hooks,
     pub(crate) calls: Calls,
+    pub(crate) guard: Guard,
     pub(crate) stopping: CancellationToken,
 }
 
 /// Serves until `parts.stopping`.
-///
-/// # Errors
-/// The listener fails.
-pub(crate) async fn serve(listener: TcpListener, parts: Parts) -> anyhow::Result<()> {
-    let stopping = parts.stopping.clone();
+pub(crate) async fn serve(listener: TcpListener, parts: Parts, bounds: Bounds) {
+    let (metrics, stopping) = (Arc::clone(&parts.metrics), parts.stopping.clone());
+    let guard = (parts.guard.clone(), parts.token.is_some());
     let router = Router::new()
-        .route("/", get(async || INDEX))
         .route("/v1/allocation", get(allocation::allocation))
         .route("/v1/collect", post(collect::collect))
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(probes::readyz))
         .route("/metrics", get(probes::metrics))
         .route(ENDPOINT, get(backup::backup))
+        .merge(web::routes())
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn_with_state(guard, guarded::guarded))
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, service).with_graceful_shutdown(stopping.cancelled_owned()).await?;
-    Ok(())
+    serving::serve(listener, None, router, bounds, metrics, stopping).await;
 }
 
 /// Serves the webhook until `parts.stopping`: nothing but `POST /admit`.
-///
-/// # Errors
-/// The listener fails.
-pub(crate) async fn serve_admission(listener: TlsListener, parts: Parts) -> anyhow::Result<()> {
-    let stopping = parts.stopping.clone();
+pub(crate) async fn serve_admission((listener, tls): (TcpListener, Tls), parts: Parts, bounds: Bounds) {
+    let (metrics, stopping) = (Arc::clone(&parts.metrics), parts.stopping.clone());
     let router = Router::new()
         .route("/admit", post(admit::admit))
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
-    axum::serve(listener, router).with_graceful_shutdown(stopping.cancelled_owned()).await?;
-    Ok(())
+    serving::serve(listener, Some(tls), router, bounds, metrics, stopping).await;
 }
 
 /// Counts a request until its answer is ready, so that a server that stops waits for it.
@@ -113,7 +136,10 @@ async fn counted(State(calls): State<Calls>, request: Request, next: Next) -> Re
     next.run(request).await
 }
 
-async fn no_such_path(uri: Uri) -> Response {
+async fn no_such_path(headers: HeaderMap, uri: Uri) -> Response {
+    if web::is_browser(&headers) {
+        return web::no_such_page();
+    }
     refuse(uri.path(), StatusCode::NOT_FOUND, &Fault::new("path", "is not served; GET / lists what is"))
 }
 

@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Instant};
 use super::Parts;
 use crate::{
     domain::{Key, Prediction},
-    metrics::Kind,
     predict,
 };
 
@@ -13,13 +12,12 @@ use crate::{
 pub(super) async fn predicted(parts: &Parts, key: Arc<Key>) -> Option<Prediction> {
     let (learned, settings, metrics) =
         (parts.learned.clone(), Arc::clone(&parts.predict), Arc::clone(&parts.metrics));
+    let placing = parts.placing.clone();
     let predicting = tokio::task::spawn_blocking(move || {
         let began = Instant::now();
         let prediction = learned.read(|history| predict::predict(history, &key, &settings));
-        metrics.predict_seconds.observe(began.elapsed().as_secs_f64());
-        let rung = prediction.memory_limit.basis.rung;
-        metrics.predictions.get_or_create(&Kind::of(rung.as_str())).inc();
-        prediction
+        metrics.predicted(prediction.memory_limit.basis.rung, began.elapsed());
+        placing.put(&key, prediction)
     });
     predicting.await.ok()
 }

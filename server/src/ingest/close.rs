@@ -21,9 +21,6 @@ use crate::{
     store::{self, Mode, SealError, Store},
 };
 
-/// Samples of an open attempt that are left loose before they become sealed blocks.
-const ROLL_AFTER: u64 = 900;
-
 /// Attempts that are packed at once: while one reads and packs, others wait for the disk, and their commits share a sync.
 const AT_ONCE: usize = 16;
 
@@ -51,39 +48,9 @@ struct Closed {
 }
 
 impl Worker {
-    /// Turns the loose samples of long attempts into sealed blocks, so that an open attempt never holds many.
-    pub(super) async fn roll_all(&mut self, changed: Vec<AttemptId>) {
-        let long = |id: &AttemptId| self.sessions.get(id).is_some_and(|session| session.loose >= ROLL_AFTER);
-        let mut waiting = changed.into_iter().filter(long).collect::<Vec<_>>().into_iter();
-        let mut rolling = JoinSet::new();
-        loop {
-            for id in waiting.by_ref().take(AT_ONCE - rolling.len()) {
-                rolling.spawn(roll(self.parts.store.clone(), id));
-            }
-            match rolling.join_next().await {
-                None => return,
-                // what is left is rolled with the next batch
-                Some(Ok((_, Ok(true)))) => {}
-                Some(Ok((id, Ok(false)))) => self.rolled(&id),
-                // the samples stay where they are, and the next batch tries again
-                Some(Ok((id, Err(error)))) => {
-                    tracing::warn!(attempt = %id, %error, "could not seal the first part of a long attempt");
-                }
-                Some(Err(error)) => tracing::error!(%error, "sealing a part of a long attempt ended badly"),
-            }
-        }
-    }
-
-    /// Nothing of the attempt is loose any more.
-    fn rolled(&mut self, id: &AttemptId) {
-        if let Some(session) = self.sessions.get_mut(id) {
-            let sealed = std::mem::take(&mut session.loose);
-            self.pass.add(&self.parts.retain, sealed);
-        }
-    }
-
     /// Ends attempts. Nothing is appended to any of them meanwhile: the worker does nothing else.
     pub(super) async fn seal_all(&mut self, endings: Vec<Ending>) {
+        self.stop_rolling(endings.iter().map(|ending| &ending.finish.attempt)).await;
         let mut begun = HashSet::new();
         let mut waiting = Vec::new();
         for ending in endings {
@@ -179,6 +146,7 @@ impl Worker {
         let kind = summary.cause.map_or("none", |cause| cause.as_str());
         let (attempt, wall, need) = (summary.attempt.clone(), summary.wall, summary.need_peak);
         tracing::info!(%attempt, package = summary.key.package, %wall, %need, cause = kind, "attempt ended");
+        self.parts.metrics.ended(&summary);
         let known = self.parts.learned.learn(summary);
         self.parts.metrics.sealed.get_or_create(&Kind::of(kind)).inc();
         self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
@@ -205,17 +173,6 @@ impl Worker {
         // a store that takes nothing is tried again later
         full && self.sessions.len() < before
     }
-}
-
-/// Rolls one attempt; true if there is more to roll.
-async fn roll(store: Store, id: AttemptId) -> (AttemptId, Result<bool, SealError>) {
-    let rolled = async {
-        let roll = store::roll(&store, &id).await?;
-        store.commit(roll.batch).await?;
-        Ok(roll.more)
-    };
-    let rolled = rolled.await;
-    (id, rolled)
 }
 
 /// Seals one attempt.

@@ -9,6 +9,7 @@ use crate::{
     judging::{Judging, Sources},
     learned::Learned,
     metrics::Metrics,
+    placing::Placing,
     predict, retry,
     store::Store,
 };
@@ -17,13 +18,14 @@ use crate::{
 pub(super) const PATIENCE: Duration = Duration::from_hours(1);
 
 /// The handle and the worker, with room for `capacity` attempts in the history.
-pub(super) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
+pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
     let metrics = Arc::new(Metrics::new());
     let sources = Sources { rules_dir: None, policy_file: None, policy: retry::Policy::default() };
     Ingest::new(Parts {
         store: store.clone(),
         learned: Learned::new(History::new(capacity)),
         judging: Judging::open(sources, Arc::clone(&metrics)).unwrap(),
+        placing: Placing::open(None, Arc::clone(&metrics)).unwrap(),
         metrics,
         clock: Clock,
         predict: Arc::new(predict::Settings::default()),

@@ -1,8 +1,8 @@
 //! What happens to the summaries of attempts that ended long ago: nothing, unless the operator says after which time they go.
 //!
 //! A walk over all of them goes on in small steps while the samples rest, and rests for an hour when it is through. What goes,
-//! goes with its samples and verdicts; its summary last, so that a walk that was cut short finds it again. The history in memory
-//! holds it until the next start.
+//! goes with its samples and verdicts; its summary last, so that a walk that was cut short finds it again. Statistics no longer
+//! count it then; the history in memory holds it until the next start.
 
 use std::time::Duration;
 
@@ -37,6 +37,7 @@ impl Worker {
             let summary = store::read_summary(store, &id).await?;
             if summary.is_some_and(|summary| now.saturating_sub(summary.ended_unix_ms()) > most) {
                 store::forget(store, &id).await?;
+                self.parts.learned.removed(&id);
                 self.parts.metrics.summaries_removed.inc();
             }
         }

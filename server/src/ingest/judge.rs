@@ -6,7 +6,6 @@ use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 use super::{Ingest, Parts, Refusal};
 use crate::{
     domain::{Bytes, Cause, Evidence, Fault, Growth, Key, ListedRun, Millis, Summary, Verdict},
-    metrics::Kind,
     retry::Flaky,
     store,
 };
@@ -88,12 +87,15 @@ impl Ingest {
         if let Some(verdict) = stored.map_err(|error| Refusal::Unreadable(error.to_string()))? {
             return Ok(verdict);
         }
-        let (evidence, verdict) = self.weigh(asked).await?;
+        let (evidence, mut verdict) = self.weigh(asked).await?;
+        verdict.given_unix_ms = Some(self.parts.clock.now_unix_ms());
         let verdict = self.record(fingerprint, verdict).await?;
         if !evidence.is_untrusted() {
             self.parts.judging.learn(&evidence.key, &verdict);
+            self.note_verdict(&evidence.key, &verdict);
         }
-        self.parts.metrics.verdicts.get_or_create(&Kind::of(verdict.cause.as_str())).inc();
+        self.parts.learned.judged(&verdict);
+        self.parts.metrics.judged(verdict.cause, verdict.action);
         Ok(verdict)
     }
 
@@ -102,11 +104,12 @@ impl Ingest {
         let measured = self.measured(&asked).await?;
         let growth = self.growth(measured.as_deref()).await?;
         let evidence = joined(asked, measured, growth);
-        let Parts { judging, learned, predict, .. } = self.parts.clone();
+        let Parts { judging, learned, predict, placing, .. } = self.parts.clone();
         // nobody closes it
         let _turn = self.weighing.acquire().await;
         let weighed = tokio::task::spawn_blocking(move || {
-            let verdict = judging.judge(&evidence, &learned, &predict);
+            let mut verdict = judging.judge(&evidence, &learned, &predict);
+            verdict.next = verdict.next.map(|next| placing.put(&evidence.key, next));
             (evidence, verdict)
         });
         weighed.await.map_err(|error| Refusal::Unreadable(format!("judging ended badly: {error}")))
@@ -165,6 +168,7 @@ mod tests {
     use crate::{
         domain::{AttemptId, Exit, Hints},
         ingest::fixture,
+        metrics::Kind,
         store::Store,
     };
 
@@ -239,6 +243,29 @@ mod tests {
         tokio::select! {
             () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
             () = ask_all_and_one_more(&ingest) => {}
+        }
+    }
+
+    async fn last_of_three(ingest: &Ingest, store: &Store) {
+        let weighed = ingest.weigh(question()).await.unwrap().1;
+        let mut batch = store::Batch::default();
+        for (fingerprint, given_unix_ms) in [(1, Some(20)), (2, Some(30)), (3, None)] {
+            let verdict = Verdict { given_unix_ms, ..weighed.clone() };
+            store::put_verdict(&mut batch, fingerprint, &verdict).unwrap();
+        }
+        store.commit(batch).await.unwrap();
+        let last = ingest.last_verdict(&question().attempt).await.unwrap().unwrap();
+        assert_eq!(last.given_unix_ms, Some(30));
+        assert_eq!(ingest.last_verdict(&AttemptId::parse("other").unwrap()).await, Ok(None));
+    }
+
+    #[tokio::test]
+    async fn the_verdict_that_is_shown_is_the_one_given_last() {
+        let store = Store::memory();
+        let (ingest, worker) = fixture::ingest(&store, 10);
+        tokio::select! {
+            () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+            () = last_of_three(&ingest, &store) => {}
         }
     }
 }

@@ -6,13 +6,15 @@
 mod again;
 mod close;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod forget;
 mod judge;
+mod opening;
 mod refusal;
 mod request;
 mod resume;
 mod retain;
+mod roll;
 mod round;
 mod session;
 mod settle;
@@ -20,10 +22,14 @@ mod stage;
 mod start;
 mod worker;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
+use again::ShortOfMemory;
 pub(crate) use refusal::Refusal;
-use request::Request;
+use request::{Answer, Request};
 pub(crate) use request::{Change, Opened, Running};
 pub use retain::Retain;
 pub(crate) use session::{Append, Finish, StreamHandle};
@@ -36,12 +42,13 @@ use crate::{
     judging::Judging,
     learned::Learned,
     metrics::{Kind, Metrics},
+    placing::Placing,
     predict,
     store::{self, Store, StoreError},
 };
 
 /// Requests that may wait for the worker. Beyond it, streams are not read any further.
-const QUEUE: usize = 1024;
+pub(crate) const QUEUE: usize = 1024;
 
 /// Changes that a slow watcher may fall behind.
 const CHANGES: usize = 1024;
@@ -59,6 +66,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Clock,
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) judging: Judging,
+    pub(crate) placing: Placing,
     /// Attempts that may be open at once.
     pub(crate) open_attempts: usize,
     /// How old samples may get.
@@ -72,6 +80,7 @@ pub(crate) struct Parts {
 pub(crate) struct Ingest {
     requests: mpsc::Sender<Request>,
     weighing: Arc<Semaphore>,
+    short_of_memory: Arc<Mutex<ShortOfMemory>>,
     parts: Parts,
 }
 
@@ -80,17 +89,24 @@ impl Ingest {
     pub(crate) fn new(parts: Parts) -> (Self, Worker) {
         let (requests, queue) = mpsc::channel(QUEUE);
         let worker = Worker::new(parts.clone(), queue, broadcast::Sender::new(CHANGES));
-        (Self { requests, weighing: Arc::new(Semaphore::new(WEIGHED_AT_ONCE)), parts }, worker)
+        let weighing = Arc::new(Semaphore::new(WEIGHED_AT_ONCE));
+        (Self { requests, weighing, short_of_memory: Arc::default(), parts }, worker)
     }
 
     /// Opens an attempt for a stream, or hands it over to it.
     pub(crate) async fn open(&self, attempt: Attempt, stream: &StreamHandle) -> Result<Opened, Refusal> {
+        let attempt = self.foreseen(attempt);
         self.ask(|answer| Request::Open { attempt: Box::new(attempt), stream: stream.clone(), answer }).await
     }
 
-    /// Appends samples; gives the number up to which everything is on disk.
-    pub(crate) async fn append(&self, append: Append, stream: &StreamHandle) -> Result<u64, Refusal> {
-        self.ask(|answer| Request::Append { append, stream: stream.clone(), answer }).await
+    /// Takes samples, in the order of the calls; what comes back gives the number up to which everything is on disk. Waits only
+    /// for a place in the queue.
+    pub(crate) async fn append(
+        &self,
+        append: Append,
+        stream: &StreamHandle,
+    ) -> Result<Pending<u64>, Refusal> {
+        self.begin(|answer| Request::Append { append, stream: stream.clone(), answer }).await
     }
 
     /// Seals an attempt; gives its last number.
@@ -136,6 +152,13 @@ impl Ingest {
         }
     }
 
+    /// The verdict on an attempt that was given last; `None` if nobody asked. Those of earlier releases have no time and come first.
+    pub(crate) async fn last_verdict(&self, id: &AttemptId) -> Result<Option<Verdict>, Refusal> {
+        let given = store::read_verdicts(&self.parts.store, id, stage::VERDICTS).await;
+        let given = given.map_err(|error| Refusal::Unreadable(error.to_string()))?;
+        Ok(given.into_iter().max_by_key(|verdict| verdict.given_unix_ms))
+    }
+
     /// The summary of an ended attempt, from disk.
     async fn read(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
         let summary = store::read_summary(&self.parts.store, id).await;
@@ -157,15 +180,47 @@ impl Ingest {
         self.ask(|answer| Request::Record { fingerprint, verdict: Box::new(verdict), answer }).await
     }
 
-    async fn ask<T>(
-        &self,
-        request: impl FnOnce(oneshot::Sender<Result<T, Refusal>>) -> Request,
-    ) -> Result<T, Refusal> {
+    async fn ask<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Refusal> {
+        self.begin(request).await?.answer().await
+    }
+
+    /// Puts a request into the queue.
+    async fn begin<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<Pending<T>, Refusal> {
         let (answer, answered) = oneshot::channel();
-        self.requests.send(request(answer)).await.map_err(|_stopped| Refusal::Stopping)?;
-        let result = answered.await.unwrap_or(Err(Refusal::Stopping));
+        let pending = Pending { answered, metrics: Arc::clone(&self.parts.metrics) };
+        match self.requests.send(request(answer)).await {
+            Ok(()) => Ok(pending),
+            Err(_stopped) => pending.counted(Err(Refusal::Stopping)),
+        }
+    }
+}
+
+/// A request that is with the worker.
+#[derive(Debug)]
+pub(crate) struct Pending<T> {
+    answered: oneshot::Receiver<Result<T, Refusal>>,
+    metrics: Arc<Metrics>,
+}
+
+impl<T> Pending<T> {
+    /// The answer. May be dropped and called again, until it has come.
+    pub(crate) async fn answer(&mut self) -> Result<T, Refusal> {
+        let result = (&mut self.answered).await.unwrap_or(Err(Refusal::Stopping));
+        self.counted(result)
+    }
+
+    /// The answer, if it has come.
+    pub(crate) fn answer_now(&mut self) -> Option<Result<T, Refusal>> {
+        match self.answered.try_recv() {
+            Ok(result) => Some(self.counted(result)),
+            Err(oneshot::error::TryRecvError::Empty) => None,
+            Err(oneshot::error::TryRecvError::Closed) => Some(self.counted(Err(Refusal::Stopping))),
+        }
+    }
+
+    fn counted<U>(&self, result: Result<U, Refusal>) -> Result<U, Refusal> {
         if let Err(refusal) = &result {
-            self.parts.metrics.refusals.get_or_create(&Kind::of(refusal.kind())).inc();
+            self.metrics.refusals.get_or_create(&Kind::of(refusal.kind())).inc();
         }
         result
     }

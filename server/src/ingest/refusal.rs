@@ -10,6 +10,9 @@ pub(crate) enum Refusal {
     /// A field breaks a rule.
     #[error(transparent)]
     Fault(#[from] Fault),
+    /// The caller may not do this.
+    #[error("{0}")]
+    Forbidden(Fault),
     /// The stream has not opened the attempt.
     #[error("attempt {0} is not open on this stream; send hello for it first")]
     NotOpen(AttemptId),
@@ -72,7 +75,7 @@ impl Refusal {
     /// The word for metrics.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Self::Fault(_) => "invalid",
+            Self::Fault(_) | Self::Forbidden(_) => "invalid",
             Self::NotOpen(_) => "not_open",
             Self::Gap { .. } => "gap",
             Self::Held(_) => "held",

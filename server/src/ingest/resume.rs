@@ -9,9 +9,14 @@ use foldhash::fast::RandomState;
 
 use super::{session::Session, worker::Worker};
 use crate::{
-    domain::{Attempt, AttemptId, Fact, History, Key, Summary, Verdict},
+    domain::{Action, AttemptId, Fact, History, Key, Summary, Verdict},
+    learned::Ended,
+    stats::Stats,
     store::{self, Loaded, StoreError},
 };
+
+/// Open attempts of which is asked at once whether they have samples: each that has none costs no visit of its own.
+const TAKEN_UP_AT_ONCE: usize = 500;
 
 /// The newest attempts out of many that come in any order, in bounded memory.
 struct Newest {
@@ -20,20 +25,22 @@ struct Newest {
     kept: Vec<(u64, Fact)>,
     /// Each key once: a million attempts have some thousand.
     keys: HashSet<Arc<Key>, RandomState>,
+    stats: Stats,
 }
 
 impl Newest {
-    fn of(capacity: usize) -> Self {
-        Self { capacity, kept: Vec::new(), keys: HashSet::default() }
+    fn of(capacity: usize, stats: Stats) -> Self {
+        Self { capacity, kept: Vec::new(), keys: HashSet::default(), stats }
     }
 
     fn take(&mut self, summary: Summary) {
         let ended_unix_ms = summary.ended_unix_ms();
-        let mut fact = Fact::from(summary);
+        let Ended { mut fact, beside } = summary.into();
         match self.keys.get(&fact.brief.key) {
             Some(key) => fact.share(key),
             None => drop(self.keys.insert(Arc::clone(&fact.brief.key))),
         }
+        self.stats.add_one_of_many(&beside, &fact.brief);
         self.kept.push((ended_unix_ms, fact));
         // cutting now and then costs less than keeping order all the time
         if self.kept.len() >= self.capacity.saturating_add(self.capacity / 8).saturating_add(1024) {
@@ -46,6 +53,7 @@ impl Newest {
         if self.kept.len() > self.capacity {
             self.kept.select_nth_unstable_by_key(self.capacity, |(ended, _)| std::cmp::Reverse(*ended));
             self.kept.truncate(self.capacity);
+            self.stats.sweep();
         }
     }
 
@@ -104,9 +112,15 @@ impl Worker {
             open = open.len(),
             "history read"
         );
-        for attempt in open {
-            let session = self.take_up(attempt).await?;
-            self.sessions.insert(session.attempt.id.clone(), session);
+        for attempts in open.chunks(TAKEN_UP_AT_ONCE) {
+            let ids: Vec<&AttemptId> = attempts.iter().map(|attempt| &attempt.id).collect();
+            let fed = store::have_samples(&self.parts.store, &ids).await?;
+            for (attempt, fed) in attempts.iter().zip(fed) {
+                let place = self.parts.placing.places().hold(&attempt.opening.pool);
+                let new = Session { place, ..Session::new(Arc::new(attempt.clone()), self.now()) };
+                let session = if fed { self.take_up(new).await? } else { new };
+                self.sessions.insert(attempt.id.clone(), session);
+            }
         }
         self.count_open();
         Ok(())
@@ -115,11 +129,20 @@ impl Worker {
     /// Learns the newest of the finished attempts, and the verdicts on them.
     async fn remember(&self) -> Result<Loaded, StoreError> {
         let mut judged = Judged::default();
-        store::load_verdicts(&self.parts.store, |verdict| judged.take(verdict)).await?;
+        let stats = self.parts.learned.stats();
+        let take = |verdict: Verdict| {
+            if verdict.action == Action::No {
+                stats.expect_refused(&verdict.attempt);
+            }
+            judged.take(verdict);
+        };
+        store::load_verdicts(&self.parts.store, take).await?;
         let capacity = self.parts.learned.capacity();
-        let mut newest = [Newest::of(capacity), Newest::of(History::untrusted_of(capacity))];
+        let room = [capacity, History::untrusted_of(capacity)];
+        let mut newest = room.map(|room| Newest::of(room, stats.clone()));
         let take = |summary: Summary| {
             judged.meet(&summary);
+            self.parts.metrics.remember(&summary);
             // however many untrusted ones there are, they push no trusted one out
             let [trusted, untrusted] = &mut newest;
             (if summary.opening.untrusted { untrusted } else { trusted }).take(summary);
@@ -136,8 +159,8 @@ impl Worker {
         Ok(loaded)
     }
 
-    async fn take_up(&self, attempt: Attempt) -> Result<Session, StoreError> {
-        let mut session = Session::new(Arc::new(attempt), self.now());
+    /// Reads how far an attempt had come.
+    async fn take_up(&self, mut session: Session) -> Result<Session, StoreError> {
         let (id, progress) = (session.attempt.id.clone(), &mut session.progress);
         // a run at a time: an attempt that never ends has more samples than memory
         let extent = store::each_run(&self.parts.store, &id, |run| {
@@ -158,7 +181,7 @@ impl Worker {
 mod tests {
     use super::*;
     use crate::{
-        domain::{Action, Cause, Millis, Opening, Outcome, Outlook, Sample, Signature, test_summary},
+        domain::{Cause, Millis, Opening, Outcome, Outlook, Sample, Signature, test_summary},
         ingest::{Ingest, fixture},
         store::{Batch, Kind, Store},
     };
@@ -191,6 +214,7 @@ mod tests {
             attempts_left: 1,
             reason: String::new(),
             outlook: Outlook { signature, ..Outlook::default() },
+            given_unix_ms: None,
         }
     }
 

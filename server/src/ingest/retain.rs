@@ -1,4 +1,7 @@
-//! What happens to the samples of ended attempts as they get old: first they become fewer, then they go. Summaries stay ([`super::forget`]).
+//! What happens to samples as they get old: first they become fewer, then they go. Summaries stay ([`super::forget`]).
+//!
+//! Those of an ended attempt get old from its end on. An attempt that never ends would grow without bound: what is old of it becomes
+//! fewer as well, a row for 15 seconds, and stays until it ends, because the newest of it says where its agent goes on.
 //!
 //! A pass walks over all sealed blocks in small steps between the requests, at most one step a tick, and rests for an hour
 //! when it is through, or until about an eighth of what may be kept was added. If the samples take more than their bound, the
@@ -9,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::worker::Worker;
+use super::{start::start, worker::Worker};
 use crate::{
     domain::{AttemptId, Bytes, Millis},
     metrics::Kind,
@@ -74,22 +77,25 @@ pub(super) struct Pass {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Stays,
-    Thins,
+    /// If its last sample was taken by then, since the start of its attempt.
+    Thins(Millis),
     Goes,
 }
+
+/// All of an attempt.
+const TO_THE_END: Millis = Millis(u64::MAX);
 
 /// A block with its fate, its age in ms, and its smaller form if there is one.
 type Packed = (Fate, Option<u64>, Entry, Option<Vec<u8>>);
 
 impl Pass {
     fn fate(&self, retain: &Retain, age_ms: Option<u64>) -> Fate {
-        // an attempt that runs keeps all of it
+        // an attempt without an end
         let Some(age_ms) = age_ms else { return Fate::Stays };
-        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         if age_ms > ms(retain.keep_for).min(self.fits_for_ms.unwrap_or(u64::MAX)) {
             Fate::Goes
         } else if age_ms > ms(retain.full_for) {
-            Fate::Thins
+            Fate::Thins(TO_THE_END)
         } else {
             Fate::Stays
         }
@@ -128,6 +134,10 @@ impl Pass {
     }
 }
 
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The largest age in ms below which all takes at most `most` bytes.
 fn age_that_fits(kept: &BTreeMap<u64, u64>, most: u64) -> u64 {
     let mut sum = 0_u64;
@@ -162,7 +172,11 @@ impl Worker {
         let mut fates = Vec::with_capacity(page.blocks.len());
         for (id, block) in page.blocks {
             let age = self.age(&id, now).await?;
-            fates.push((self.pass.fate(&self.parts.retain, age), age, block));
+            let fate = match age {
+                Some(_) => self.pass.fate(&self.parts.retain, age),
+                None => self.fate_of_running(&id, now),
+            };
+            fates.push((fate, age, block));
         }
         for (fate, age, block, value) in packed(fates).await? {
             let bytes = block.value.value.len();
@@ -171,7 +185,7 @@ impl Worker {
                     removed += 1;
                     store::replace_block(&mut batch, block, None);
                 }
-                (Fate::Thins, Some(value)) => {
+                (Fate::Thins(_), Some(value)) => {
                     thinned += 1;
                     self.pass.count(age, value.len());
                     store::replace_block(&mut batch, block, Some(value));
@@ -193,6 +207,15 @@ impl Worker {
         Ok(())
     }
 
+    /// What becomes of the blocks of an attempt that has not ended.
+    fn fate_of_running(&self, id: &AttemptId, now: u64) -> Fate {
+        let Some(session) = self.sessions.get(id) else { return Fate::Stays };
+        let so_far = session.progress.last.map(|last| last.elapsed).unwrap_or_default();
+        let (started, _) = start(session.attempt.started_unix_ms, so_far, session.heard.unix_ms);
+        let old = now.saturating_sub(started).saturating_sub(ms(self.parts.retain.full_for));
+        if old == 0 { Fate::Stays } else { Fate::Thins(Millis(old)) }
+    }
+
     /// Time since the end of an attempt, ms; `None` if it has no end.
     async fn age(&mut self, id: &AttemptId, now: u64) -> Result<Option<u64>, SealError> {
         if let Some((_, age)) = self.pass.last.as_ref().filter(|(last, _)| last == id) {
@@ -208,10 +231,13 @@ impl Worker {
 /// With each block what it becomes if it thins. Packing takes long: not on a thread that serves others.
 async fn packed(fates: Vec<(Fate, Option<u64>, Entry)>) -> Result<Vec<Packed>, StoreError> {
     let pack = |(fate, age, block): (Fate, Option<u64>, Entry)| {
-        let value = if fate == Fate::Thins { store::thinned(&block, ROW) } else { None };
+        let value = match fate {
+            Fate::Thins(until) => store::thinned(&block, ROW, until),
+            Fate::Stays | Fate::Goes => None,
+        };
         (fate, age, block, value)
     };
-    let packed = tokio::task::spawn_blocking(move || fates.into_iter().map(pack).collect()).await;
+    let packed = store::pack_aside(move || fates.into_iter().map(pack).collect()).await;
     packed.map_err(|error| StoreError::Unavailable(format!("packing samples failed: {error}")))
 }
 
@@ -220,7 +246,7 @@ mod tests {
     use super::*;
     use crate::{
         domain::{Sample, test_summary},
-        ingest::fixture,
+        ingest::{fixture, session::Session},
         store::{MemoryStore, Store},
     };
 
@@ -232,11 +258,14 @@ mod tests {
     };
 
     #[test]
-    fn samples_become_fewer_and_then_go_and_those_of_a_running_attempt_stay() {
+    fn samples_become_fewer_and_then_go_and_those_without_an_end_stay() {
         let pass = Pass::default();
         let fate = |age| pass.fate(&RETAIN, age);
         assert_eq!([fate(None), fate(Some(HOUR_MS))], [Fate::Stays; 2]);
-        assert_eq!((fate(Some(3 * HOUR_MS)), fate(Some(11 * HOUR_MS))), (Fate::Thins, Fate::Goes));
+        assert_eq!(
+            (fate(Some(3 * HOUR_MS)), fate(Some(11 * HOUR_MS))),
+            (Fate::Thins(TO_THE_END), Fate::Goes)
+        );
     }
 
     #[test]
@@ -302,5 +331,28 @@ mod tests {
         assert_eq!(worker.parts.metrics.series_blocks.get_or_create(&Kind::of("removed")).get(), 1);
         worker.pass.add(&RETAIN, 1000);
         assert_eq!(worker.pass.rest_until_unix_ms, 0, "after a pass that was through it is");
+    }
+    #[tokio::test]
+    async fn what_is_old_of_a_running_attempt_becomes_fewer_and_its_newest_stays() {
+        const DAY_MS: u64 = 24 * HOUR_MS;
+        let (store, attempt) = (Store::memory(), fixture::attempt("a"));
+        let (_ingest, mut worker) = fixture::ingest(&store, 10);
+        let mut session = Session::new(attempt.clone().into(), worker.now());
+        for (first, since) in [(1, 0), (601, 100 * DAY_MS)] {
+            let need = |n: u64| Bytes((n.pow(5) % 10_007) << 12);
+            let sample =
+                |n: u64| Sample { elapsed: Millis(since + n * 1000), need: need(n), ..Sample::default() };
+            let samples: Vec<Sample> = (1..=600).map(sample).collect();
+            samples.iter().for_each(|sample| session.progress.add(sample).unwrap());
+            let mut batch = Batch::default();
+            store::append_fragment(&mut batch, &attempt.id, first, 0, &samples).unwrap();
+            store.commit(batch).await.unwrap();
+            let roll = store::roll(&store, &attempt.id).await.unwrap();
+            store.commit(roll.batch).await.unwrap();
+        }
+        worker.sessions.insert(attempt.id.clone(), session);
+        worker.retain_step().await;
+        let extent = store::read_series(&store, &attempt.id).await.unwrap().extent;
+        assert_eq!((extent.samples, extent.last_sequence), (41 + 600, 1200));
     }
 }

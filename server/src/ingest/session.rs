@@ -13,7 +13,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::refusal::Refusal;
-use crate::domain::{Attempt, AttemptId, Exit, Fault, Millis, Phase, Progress, Sample, Totals};
+use crate::{
+    domain::{Attempt, AttemptId, Exit, Fault, Millis, Phase, Progress, Sample, Totals},
+    placing::Held,
+};
 
 /// One stream of one agent. Cheap to clone; clones are the same stream.
 #[derive(Debug, Clone)]
@@ -76,6 +79,8 @@ pub(crate) struct Session {
     pub(crate) holder: Option<StreamHandle>,
     /// When the agent was last heard of.
     pub(crate) heard: Heard,
+    /// Its place in the pool it runs in, where that is known.
+    pub(crate) place: Option<Held>,
 }
 
 /// A moment, by two clocks: that of the wall says when an attempt ended, the other one how long its agent is silent, whatever
@@ -97,6 +102,7 @@ impl Session {
             progress: Progress::default(),
             holder: None,
             heard,
+            place: None,
         }
     }
 

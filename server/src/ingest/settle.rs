@@ -5,6 +5,7 @@
 //! |---|---|
 //! | it ended, and nobody saw how | its summary is put again with outcome and cause, and the history has the new one |
 //! | it ended, and somebody saw how | nothing: what was seen counts more, and what was told first |
+//! | it found its work done already, whoever saw it end | its summary is put again with this mark, and teaches nothing |
 //! | it is open, or not known yet | remembered until its end, in memory and bounded |
 
 use std::{
@@ -98,10 +99,12 @@ impl Worker {
 /// The summary with the outcome that was told; `None` if somebody saw another one. The exit stays unknown: nobody told it.
 pub(super) fn settled(summary: &Summary, told: &Told) -> Option<Summary> {
     if summary.outcome != Outcome::Lost || summary.exit.is_some() {
-        return None;
+        let is_news = told.unneeded && !summary.unneeded;
+        return is_news.then(|| Summary { unneeded: true, ..summary.clone() });
     }
     let outcome = if told.end == End::Succeeded { Outcome::Succeeded } else { Outcome::Failed };
-    let mut settled = Summary { outcome, cause: None, censored: false, ..summary.clone() };
+    let unneeded = told.unneeded;
+    let mut settled = Summary { outcome, cause: None, censored: false, unneeded, ..summary.clone() };
     if outcome == Outcome::Succeeded {
         return Some(settled);
     }
@@ -121,8 +124,7 @@ pub(super) fn settled(summary: &Summary, told: &Told) -> Option<Summary> {
         listed: Vec::new(),
     };
     // without a log no rule is asked
-    let finding = retry::classify(&evidence, &retry::Rules::built_in());
-    settled.cause = finding.cause;
+    settled.cause = told.cause.or_else(|| retry::classify(&evidence, &retry::Rules::built_in()).cause);
     settled.censored = retry::is_censored(&settled, settled.cause);
     Some(settled)
 }
@@ -133,7 +135,13 @@ mod tests {
     use crate::domain::{Cause, Exit, test_summary};
 
     fn told(end: End, reason: &str) -> Told {
-        Told { attempts: vec![AttemptId::parse("a").unwrap()], end, reason: reason.to_owned() }
+        Told {
+            attempts: vec![AttemptId::parse("a").unwrap()],
+            end,
+            reason: reason.to_owned(),
+            cause: None,
+            unneeded: false,
+        }
     }
 
     fn lost() -> Summary {
@@ -183,5 +191,25 @@ mod tests {
         assert_eq!((remembered.ends.len(), remembered.order.len()), (REMEMBERED, REMEMBERED));
         assert!(remembered.of(&id(4)).is_none());
         assert_eq!(remembered.of(&id(5)).map(|told| told.end), Some(End::Failed));
+    }
+
+    #[test]
+    fn a_build_that_found_its_work_done_teaches_nothing_whoever_saw_it_end() {
+        let told = Told { unneeded: true, ..told(End::Succeeded, "") };
+        let seen = test_summary("a", "zlib", "1", 100);
+        assert_eq!((seen.outcome, seen.teaches_memory()), (Outcome::Succeeded, true));
+        for summary in [seen, lost()] {
+            let settled = settled(&summary, &told).unwrap();
+            assert_eq!((settled.outcome, settled.unneeded), (Outcome::Succeeded, true));
+            assert!(!settled.teaches_memory() && crate::domain::Fact::from(&settled).need.is_nan());
+            assert_eq!(super::settled(&settled, &told), None, "told once");
+        }
+    }
+
+    #[test]
+    fn a_cause_that_a_verdict_found_counts_before_the_reason() {
+        let told = Told { cause: Some(Cause::Oom), ..told(End::Failed, "runner_system_failure") };
+        let settled = settled(&lost(), &told).unwrap();
+        assert_eq!((settled.cause, settled.censored), (Some(Cause::Oom), true));
     }
 }

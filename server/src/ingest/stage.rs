@@ -17,7 +17,7 @@ use crate::{
 
 /// Verdicts that are kept of one attempt: a job, its hook and a person ask a handful of questions about it. All of them take 256
 /// KiB to 1 MiB.
-const VERDICTS: usize = 64;
+pub(super) const VERDICTS: usize = 64;
 
 impl Worker {
     /// The attempt as it will be when the round is on disk.
@@ -73,7 +73,9 @@ impl Worker {
             return Err(Refusal::Full(self.parts.open_attempts));
         }
         store::put_attempt(&mut round.batch, attempt).map_err(unwritable)?;
-        Ok(Some(Session::new(Arc::new(attempt.clone()), self.now())))
+        let mut session = Session::new(Arc::new(attempt.clone()), self.now());
+        session.place = self.parts.placing.places().hold(&attempt.opening.pool);
+        Ok(Some(session))
     }
 
     async fn sealed(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {

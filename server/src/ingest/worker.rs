@@ -15,6 +15,7 @@ use super::{
     refusal::Refusal,
     request::{Change, Request, Running},
     retain::{self, Pass},
+    roll::Rolling,
     round::{RESERVE_OPERATIONS, Round},
     session::{Heard, Session, StreamHandle},
     settle::Remembered,
@@ -29,14 +30,17 @@ use crate::{
 const GATHER: usize = BATCH_OPERATIONS - RESERVE_OPERATIONS;
 
 /// Requests that are worked on, and answers that are given, before others get their turn: each answer wakes a stream, and a
-/// prediction must not wait behind a thousand of them.
-const TURN: usize = 64;
+/// prediction must not wait behind a thousand of them. A batch of a hundred samples takes some tens of microseconds.
+const TURN: usize = 16;
 
 /// How often silent attempts are looked for, at least; more often if silence is short.
 const SWEEP: Duration = Duration::from_mins(1);
 
 /// When the next step of such a search follows, if there are more than one step takes: requests come first.
 const SWEEP_ON: Duration = Duration::from_millis(100);
+
+/// An agent that is there says something every few seconds.
+const SILENT: Duration = Duration::from_mins(2);
 
 /// The owner of the open attempts.
 #[derive(Debug)]
@@ -46,6 +50,8 @@ pub(crate) struct Worker {
     pub(super) sessions: HashMap<AttemptId, Session>,
     pub(super) changes: broadcast::Sender<Change>,
     pub(super) remembered: Remembered,
+    /// Long attempts whose samples are being sealed.
+    pub(super) rolling: Rolling,
     /// The walk over old samples.
     pub(super) pass: Pass,
     /// The walk over old summaries.
@@ -66,6 +72,7 @@ impl Worker {
             sessions: HashMap::new(),
             changes,
             remembered: Remembered::default(),
+            rolling: Rolling::default(),
             pass: Pass::default(),
             walk: Walk::default(),
             refused: None,
@@ -88,7 +95,9 @@ impl Worker {
                     self.parts.metrics.queue.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
                     self.work(requests.drain(..)).await;
                 }
+                rolled = self.rolling.next() => self.rolled(rolled),
                 _ = sweep.tick() => {
+                    self.count_silent();
                     if self.close_abandoned().await {
                         sweep.reset_after(SWEEP_ON);
                     }
@@ -147,6 +156,13 @@ impl Worker {
         self.parts.metrics.open_attempts.set(i64::try_from(self.sessions.len()).unwrap_or(i64::MAX));
     }
 
+    /// Counts the open attempts whose agent may be gone or stuck, long before they are closed for it.
+    fn count_silent(&self) {
+        let now = self.now().moment;
+        let silent = self.sessions.values().filter(|session| session.is_silent(now, SILENT)).count();
+        self.parts.metrics.silent_attempts.set(i64::try_from(silent).unwrap_or(i64::MAX));
+    }
+
     pub(super) async fn commit(&mut self, round: &mut Round) {
         let round = std::mem::take(round);
         if !round.batch.is_empty() {
@@ -177,7 +193,7 @@ impl Worker {
                 drop(self.changes.send(Change::Running(Box::new(running(session)))));
             }
         }
-        self.roll_all(changed).await;
+        self.roll_long(changed).await;
     }
 
     /// Notes that the agent of an attempt spoke, whatever becomes of what it said.

@@ -1,20 +1,17 @@
 //! The files of the operator: which there are, whether they have changed, and what they say. Every file is bounded.
 
-use std::{fs, io, io::Read as _, path::Path, sync::Arc, time::SystemTime};
+use std::{fs, io, path::Path, sync::Arc};
 
 use anyhow::{Context as _, anyhow, bail};
 
 use super::Sources;
-use crate::retry::{Exception, Policy, Rules};
+use crate::{
+    reload::{Stamp, stamp, text},
+    retry::{Exception, Policy, Rules},
+};
 
 /// Most files of rules.
 const FILES: usize = 64;
-/// Largest file of rules or terms, bytes.
-const FILE_BYTES: u64 = 1 << 20;
-
-/// What tells that a file has changed: name, bytes, time of the last change.
-pub(super) type Stamp = (String, u64, Option<SystemTime>);
-
 /// The rules of the program and of the files in a directory.
 ///
 /// # Errors
@@ -70,31 +67,6 @@ pub(super) fn stamps(sources: &Sources) -> anyhow::Result<Vec<Stamp>> {
         stamps.push(stamp(path).context("retry_policy")?);
     }
     Ok(stamps)
-}
-
-/// What a file says that had so many bytes when it was looked at.
-pub(super) fn text(path: &Path, bytes: u64) -> anyhow::Result<String> {
-    let name = path.display();
-    if bytes > FILE_BYTES {
-        bail!("{name} has {bytes} bytes, at most {FILE_BYTES} are read");
-    }
-    let mut text = String::new();
-    let read = fs::File::open(path).and_then(|file| file.take(FILE_BYTES + 1).read_to_string(&mut text));
-    read.with_context(|| name.to_string())?;
-    // it may have grown since it was looked at
-    if text.len() as u64 > FILE_BYTES {
-        bail!("{name} has more than {FILE_BYTES} bytes, which is what is read at most");
-    }
-    Ok(text)
-}
-
-fn stamp(path: &Path) -> anyhow::Result<Stamp> {
-    let about = fs::metadata(path).with_context(|| path.display().to_string())?;
-    if !about.is_file() {
-        // opening a pipe would wait for somebody to write
-        bail!("{} is not a regular file", path.display());
-    }
-    Ok((path.display().to_string(), about.len(), about.modified().ok()))
 }
 
 /// The files of rules in a directory, by name.

@@ -1,6 +1,6 @@
 //! What is in force after files have changed.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use super::*;
 use crate::domain::{Action, AttemptId, Exit};
@@ -117,10 +117,10 @@ fn a_file_that_has_grown_since_it_was_looked_at_is_read_up_to_the_bound() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("own.toml");
     fs::write(&path, "#".repeat((1 << 20) + 1)).unwrap();
-    let error = read::text(&path, 1).unwrap_err().to_string();
+    let error = reload::text(&path, 1).unwrap_err().to_string();
     assert!(error.contains("has more than 1048576 bytes"), "{error}");
     fs::write(&path, "#".repeat(1 << 20)).unwrap();
-    assert_eq!(read::text(&path, 1).unwrap().len(), 1 << 20);
+    assert_eq!(reload::text(&path, 1).unwrap().len(), 1 << 20);
 }
 
 #[tokio::test]

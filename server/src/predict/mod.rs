@@ -41,7 +41,7 @@ mod words;
 
 use self::pool::{Heard, Pool};
 pub use self::settings::Settings;
-use crate::domain::{Bytes, Hints, History, JobsCurve, Key, Prediction, UsedAttempt};
+use crate::domain::{Bytes, Hints, History, JobsCurve, Key, Placed, Prediction, UsedAttempt};
 
 /// Attempts that [`explain`] lists at most, as the wire contract says.
 const LISTED: usize = 200;
@@ -146,6 +146,7 @@ fn work_out_from<'h>(
         build_jobs,
         wall_p50: wall.half,
         wall_p95: wall.most,
+        placed: Placed::default(),
     };
     (prediction, pool)
 }

@@ -171,6 +171,7 @@ fn verdict(evidence: &Evidence, case: Case, allowed: Wish, rule: Option<String>)
             clamped,
             mend,
         },
+        given_unix_ms: None,
     }
 }
 
@@ -185,6 +186,7 @@ fn nothing_to_retry(evidence: &Evidence, finding: Finding, policy: &Policy) -> V
         attempts_left: policy.max_attempts.saturating_sub(evidence.number.max(1)),
         reason: "it succeeded, there is nothing to retry".to_owned(),
         outlook: Outlook::default(),
+        given_unix_ms: None,
     }
 }
 

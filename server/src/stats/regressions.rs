@@ -1,18 +1,15 @@
 //! Builds whose need has moved: since which attempt, by which factor, and what changed with it. Pure.
 //!
-//! Attempts are compared that differ in nothing but the version and the compiler: those may be what changed. Each such
-//! row is looked at by `level`; at most the newest [`WINDOW`] attempts of it.
+//! Attempts are compared that differ in nothing but the version, the compiler and the stack: those may be what changed. Each such
+//! line is looked at by `level`; at most the newest [`WINDOW`] attempts of it.
 
-use std::{collections::HashMap, fmt::Write as _, sync::Arc};
+use std::fmt::Write as _;
 
-use super::{
-    Filter,
-    level::{self, Change, Kind},
-};
+use super::level::{self, Change, Kind};
 use crate::domain::{AttemptId, Brief, Bytes, Key};
 
-/// Newest attempts of one row that are looked at.
-const WINDOW: usize = 64;
+/// Newest attempts of one line that are looked at.
+pub(super) const WINDOW: usize = 64;
 /// A change of less than this is no news, whatever the factor: no memory size goes below it by default.
 const LEAST: Bytes = Bytes(64 << 20);
 
@@ -38,48 +35,11 @@ pub(crate) struct Regression {
     pub(crate) extra_gib_hours: f64,
 }
 
-/// What moved among `attempts` (newest first), the most expensive first, at most `most`. Of the filter's times those count in which
-/// a change began: what was usual before is learnt from all.
-pub(crate) fn regressions(attempts: &[Arc<Brief>], filter: &Filter, most: usize) -> Vec<Regression> {
-    let always = Filter { from_unix_ms: None, to_unix_ms: None, outcome: None, ..filter.clone() };
-    let mut rows: HashMap<RowKey<'_>, Vec<Needed<'_>>> = HashMap::new();
-    for attempt in attempts.iter().filter(|attempt| always.takes(attempt)) {
-        let Some(need) = attempt.proven() else { continue };
-        let row = rows.entry(row_key(attempt)).or_default();
-        if row.len() < WINDOW {
-            row.push((attempt, need));
-        }
-    }
-    let began = |regression: &Regression| {
-        filter.from_unix_ms.is_none_or(|from| regression.ended_unix_ms >= from)
-            && filter.to_unix_ms.is_none_or(|to| regression.ended_unix_ms < to)
-    };
-    let mut found: Vec<Regression> = rows
-        .into_values()
-        .filter_map(|mut row| {
-            row.reverse();
-            regression(&row)
-        })
-        .filter(began)
-        .collect();
-    let cost = |regression: &Regression| regression.extra_gib_hours;
-    found.sort_by(|a, b| cost(b).total_cmp(&cost(a)).then_with(|| a.attempt.cmp(&b.attempt)));
-    found.truncate(most);
-    found
-}
-
 /// An attempt that teaches, and what it proves.
-type Needed<'a> = (&'a Brief, Bytes);
+pub(super) type Needed<'a> = (&'a Brief, Bytes);
 
-type RowKey<'k> = ([&'k str; 5], u16);
-
-fn row_key(attempt: &Brief) -> RowKey<'_> {
-    let key = &*attempt.key;
-    ([&key.project, &key.package, &key.variants, &key.arch, &key.build_system], attempt.jobs)
-}
-
-/// What moved in one row, oldest first.
-fn regression(row: &[Needed<'_>]) -> Option<Regression> {
+/// What moved in one line, oldest first.
+pub(super) fn regression(row: &[Needed<'_>]) -> Option<Regression> {
     let needs: Vec<f64> = row.iter().map(|(_, need)| need.as_f64().max(1.0).log2()).collect();
     let Change { kind, at, before, now } = level::last_change(&needs)?;
     let (first, _) = row.get(at)?;
@@ -129,7 +89,11 @@ fn count(attempts: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Cause, Millis, Outcome, Summary, test_summary};
+    use crate::{
+        domain::{Cause, Millis, Outcome, Summary, test_summary},
+        learned::Ended,
+        stats::{Filter, Question, Settings, Stats},
+    };
 
     /// An hour of a build of which the `n`th attempt needs `need_mib`.
     fn attempt(n: usize, package: &str, need_mib: u64) -> Summary {
@@ -144,13 +108,22 @@ mod tests {
         (0..14).map(|n| attempt(n, package, if n < 10 { 1024 } else { 3072 })).collect()
     }
 
-    fn newest_first(mut attempts: Vec<Summary>) -> Vec<Arc<Brief>> {
-        attempts.reverse();
-        attempts.into_iter().map(|attempt| Arc::new(attempt.into())).collect()
+    fn kept(attempts: Vec<Summary>) -> Stats {
+        let stats = Stats::new(Settings::default());
+        let mut others = attempts.into_iter().map(Ended::from);
+        others.by_ref().for_each(|Ended { beside, fact }| {
+            stats.add_one_of_many(&beside, &fact.brief);
+        });
+        stats
+    }
+
+    fn regressions(stats: &Stats, filter: &Filter) -> Vec<Regression> {
+        let question = Question { filter: filter.clone(), ..Question::default() };
+        stats.report(&question).unwrap().regressions
     }
 
     fn found(attempts: Vec<Summary>) -> Vec<Regression> {
-        regressions(&newest_first(attempts), &Filter::default(), 100)
+        regressions(&kept(attempts), &Filter::default())
     }
 
     #[test]
@@ -200,14 +173,14 @@ mod tests {
 
     #[test]
     fn the_filter_counts_for_the_place_where_it_began_and_what_was_usual_is_learnt_from_all() {
-        let attempts = newest_first([grown("zlib"), grown("hdf5")].concat());
+        let stats = kept([grown("zlib"), grown("hdf5")].concat());
         let began = attempt(10, "zlib", 1).ended_unix_ms();
-        let count = |filter: Filter| regressions(&attempts, &filter, 100).len();
+        let count = |filter: Filter| regressions(&stats, &filter).len();
         assert_eq!(count(Filter { package: "zlib".into(), ..Filter::default() }), 1);
         assert_eq!(count(Filter { from_unix_ms: Some(began), ..Filter::default() }), 2);
         assert_eq!(count(Filter { from_unix_ms: Some(began + 1), ..Filter::default() }), 0);
         assert_eq!(count(Filter { to_unix_ms: Some(began), ..Filter::default() }), 0);
-        assert_eq!(regressions(&attempts, &Filter::default(), 1).len(), 1);
+        assert_eq!(count(Filter { owner: "science".into(), ..Filter::default() }), 0);
     }
 
     #[test]

@@ -121,7 +121,14 @@ fn split(runs: Vec<Run>, size: usize) -> Vec<Vec<Run>> {
 }
 
 fn encode(runs: &[Run], effort: Effort) -> Result<Vec<u8>, Damage> {
-    let samples: Vec<Sample> = runs.iter().flat_map(|run| &run.samples).copied().collect();
+    let joined: Vec<Sample>;
+    let samples = match runs {
+        [one] => &one.samples,
+        _ => {
+            joined = runs.iter().flat_map(|run| &run.samples).copied().collect();
+            &joined
+        }
+    };
     let mut out = vec![if effort == Effort::Fast { VARINT } else { LANES }];
     put_varint(&mut out, runs.len() as u64);
     for run in runs {
@@ -129,8 +136,8 @@ fn encode(runs: &[Run], effort: Effort) -> Result<Vec<u8>, Damage> {
         put_varint(&mut out, run.samples.len() as u64);
     }
     match effort {
-        Effort::Fast => put_columns(&mut out, &samples, Packing::Varint)?,
-        Effort::Smallest => put_block(&mut out, &samples)?,
+        Effort::Fast => put_columns(&mut out, samples, Packing::Varint)?,
+        Effort::Smallest => put_block(&mut out, samples)?,
     }
     Ok(bytes::seal(out))
 }

@@ -177,12 +177,7 @@ impl Directory {
 
     /// Size of all files of the store. What vanishes meanwhile counts as nothing.
     pub(super) fn bytes(&self) -> u64 {
-        let files = fs::read_dir(self.engine()).into_iter().flatten().flatten();
-        files
-            .filter_map(|file| file.metadata().ok())
-            .filter(fs::Metadata::is_file)
-            .map(|file| file.len())
-            .sum()
+        bytes_below(&self.engine()).unwrap_or(0)
     }
 
     /// Checks that the disk takes what the engine needs to open: it writes a snapshot.
@@ -255,4 +250,21 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
     };
     note().map_err(OpenError::io("write", &path))?;
     Ok(file)
+}
+/// Size of all files below a directory. What vanishes meanwhile counts as nothing.
+///
+/// # Errors
+/// The directory, or one in it, cannot be read.
+pub fn bytes_below(dir: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        bytes += match entry.metadata() {
+            Ok(meta) if meta.is_dir() => bytes_below(&entry.path())?,
+            Ok(meta) => meta.len(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(bytes)
 }

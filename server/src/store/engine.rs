@@ -57,10 +57,19 @@ pub(super) struct Engine(sled::Db);
 impl Engine {
     /// Opens or makes the files in `dir`.
     pub(super) fn open(dir: &Path, cache_bytes: u64) -> Result<Self, EngineError> {
+        Self::open_with(dir, cache_bytes, Some(FLUSH_EVERY_MS))
+    }
+
+    /// The same for files that are filled once, in large batches: how large they get must not depend on how fast the disk is.
+    pub(super) fn open_to_fill(dir: &Path, cache_bytes: u64) -> Result<Self, EngineError> {
+        Self::open_with(dir, cache_bytes, None)
+    }
+
+    fn open_with(dir: &Path, cache_bytes: u64, flush_every_ms: Option<u64>) -> Result<Self, EngineError> {
         let config = sled::Config::new()
             .path(dir)
             .cache_capacity(cache_bytes)
-            .flush_every_ms(Some(FLUSH_EVERY_MS))
+            .flush_every_ms(flush_every_ms)
             .use_compression(false);
         let begin = Instant::now();
         loop {
@@ -76,6 +85,12 @@ impl Engine {
     /// One value.
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Versioned>, EngineError> {
         guarded(|| self.0.get(key))?.map(|bytes| versioned(key, &bytes)).transpose()
+    }
+
+    /// Whether a key begins with `prefix`.
+    pub(super) fn holds(&self, prefix: &[u8]) -> Result<bool, EngineError> {
+        let limit = Limit { items: 1, bytes: 1 };
+        Ok(!self.scan(prefix, None, limit)?.entries.is_empty())
     }
 
     /// A page of values.

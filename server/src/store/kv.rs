@@ -228,6 +228,8 @@ pub struct StoreStatus {
     pub commits: u64,
     /// Groups of commits that were written since it was opened: each is one sync.
     pub syncs: u64,
+    /// Tries to take up writing again since it was opened.
+    pub tries: u64,
     /// Time from the first commit of the last group to its end, sync included, microseconds.
     pub last_commit_micros: u64,
 }

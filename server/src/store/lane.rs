@@ -46,7 +46,7 @@ const LONGEST_VARINT: usize = 10;
 pub(super) fn put_lane(out: &mut Vec<u8>, numbers: &[i64]) -> Result<(), Damage> {
     let (order, head, rest) = best_order(numbers);
     let unit = unit_of(&rest);
-    let rest: Vec<i64> = rest.iter().map(|number| number / unit).collect();
+    let rest: Vec<i64> = if unit == 1 { rest } else { rest.iter().map(|number| number / unit).collect() };
     let (packing, body) = pack(&rest)?;
     out.push(order | packing << 2 | if unit == 1 { 0 } else { UNIT });
     if unit != 1 {
@@ -114,7 +114,13 @@ fn sums(first: i64, differences: &[i64]) -> Vec<i64> {
 
 /// The greatest common divisor; 1 if there is none that is a positive `i64`.
 pub(super) fn unit_of(numbers: &[i64]) -> i64 {
-    let unit = numbers.iter().fold(0, |unit, number| gcd(unit, number.unsigned_abs()));
+    let mut unit = 0;
+    for number in numbers {
+        unit = gcd(unit, number.unsigned_abs());
+        if unit == 1 {
+            break;
+        }
+    }
     i64::try_from(unit).unwrap_or(1).max(1)
 }
 

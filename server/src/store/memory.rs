@@ -68,6 +68,11 @@ impl MemoryStore {
         state.map.iter().map(|(key, value)| Entry { key: key.clone(), value: value.clone() }).collect()
     }
 
+    pub(super) fn holds(&self, prefix: &[u8]) -> bool {
+        let limit = Limit { items: 1, bytes: 1 };
+        !self.scan(prefix, None, limit).entries.is_empty()
+    }
+
     pub(super) fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: Limit) -> Page {
         let state = self.lock();
         let from = match after {
@@ -100,6 +105,7 @@ impl MemoryStore {
             bytes_on_disk: 0,
             commits: state.commits,
             syncs: state.commits,
+            tries: 0,
             last_commit_micros: state.last_commit_micros,
         }
     }

@@ -31,6 +31,7 @@ mod marker;
 mod memory;
 mod offline;
 mod packed;
+mod packer;
 mod plan;
 mod records;
 mod seal;
@@ -45,6 +46,7 @@ mod writer;
 
 pub use check::{Checked, Flaw};
 pub use chunk::Run;
+pub use directory::bytes_below;
 pub use durable::syncs;
 pub use engine::Identity;
 pub use envelope::{MAX_RECORD, RecordError};
@@ -58,11 +60,12 @@ pub use kv::{
 pub use marker::FORMAT_VERSION;
 pub use memory::MemoryStore;
 pub use offline::{Filling, Offline};
+pub(crate) use packer::pack_aside;
 pub use records::{
-    Loaded, count_verdicts, delete_attempt, ended_after, forget, load_summaries, load_verdicts,
+    Loaded, count_verdicts, delete_attempt, ended_after, forget, have_samples, load_summaries, load_verdicts,
     open_attempts, put_attempt, put_summary, put_verdict, read_summary, read_verdict, read_verdicts,
 };
-pub use seal::{Roll, SealError, roll, seal, sweep};
+pub use seal::{Roll, SealError, roll, roll_up_to, seal, sweep};
 pub use series::{Extent, SeriesRead, append_fragment, each_run, read_series};
 pub use sled_store::{SledStore, StoreSettings};
 pub use snapshot::Snapshot;
@@ -106,6 +109,14 @@ impl Store {
         match self {
             Self::Sled(store) => store.get(key.to_vec()).await,
             Self::Memory(store) => Ok(store.get(key)),
+        }
+    }
+
+    /// For each prefix, whether a key begins with it: one visit to the engine, where a scan of each would be many.
+    pub async fn holds(&self, prefixes: Vec<Vec<u8>>) -> Result<Vec<bool>, StoreError> {
+        match self {
+            Self::Sled(store) => store.holds(prefixes).await,
+            Self::Memory(store) => Ok(prefixes.iter().map(|prefix| store.holds(prefix)).collect()),
         }
     }
 

@@ -178,7 +178,7 @@ struct Filler {
 impl Filler {
     fn begin(dir: &Path, cache_bytes: u64, identity: Identity) -> Result<Self, OpenError> {
         let failed = |error: EngineError| OpenError::Engine { dir: dir.to_owned(), reason: error.0 };
-        let engine = Engine::open(dir, cache_bytes).map_err(failed)?;
+        let engine = Engine::open_to_fill(dir, cache_bytes).map_err(failed)?;
         prove_durable(dir, &engine, identity)?;
         Ok(Self { engine, identity, dir: dir.to_owned(), waiting: Vec::new(), bytes: 0 })
     }

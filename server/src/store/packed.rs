@@ -117,6 +117,8 @@ struct Packed {
     untrusted: bool,
     #[prost(message, optional, tag = "38")]
     predicted: Option<PackedPrediction>,
+    #[prost(bool, tag = "40")]
+    unneeded: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -243,6 +245,7 @@ impl Packed {
             pool: opening.pool.clone(),
             untrusted: opening.untrusted,
             predicted: opening.predicted.as_ref().map(PackedPrediction::of),
+            unneeded: summary.unneeded,
         }
     }
 
@@ -286,6 +289,7 @@ impl Packed {
             starved: self.starved.map(Millis),
             starved_at_end: self.starved_at_end.map(Millis),
             phases: self.phases.into_iter().map(PackedPhase::phase).collect(),
+            unneeded: self.unneeded,
             opening: Opening {
                 pool: self.pool,
                 untrusted: self.untrusted,

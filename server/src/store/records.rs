@@ -118,6 +118,13 @@ pub async fn forget(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
     Ok(())
 }
 
+/// For each of these attempts, whether anything of its samples is stored.
+pub async fn have_samples(store: &Store, ids: &[&AttemptId]) -> Result<Vec<bool>, StoreError> {
+    let prefixes = |id: &&AttemptId| [Kind::Fragment, Kind::Block].map(|kind| kind.prefix_of(id));
+    let held = store.holds(ids.iter().flat_map(prefixes).collect()).await?;
+    Ok(held.chunks(2).map(|of_one| of_one.contains(&true)).collect())
+}
+
 /// The attempts that have not ended.
 pub async fn open_attempts(store: &Store) -> Result<Vec<Attempt>, StoreError> {
     let mut attempts = Vec::new();

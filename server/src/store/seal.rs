@@ -9,7 +9,7 @@ use super::{
     errors::{CommitError, StoreError},
     keys::{self, Kind},
     kv::{BATCH_BYTES, Batch, Committed, Deleted, Limit, Page},
-    records,
+    packer, records,
     series::{self, Cursor},
 };
 use crate::domain::{Attempt, AttemptId, Summary};
@@ -43,15 +43,23 @@ pub enum SealError {
     Commit(#[from] CommitError),
 }
 
-/// The batch that turns the fragments of an attempt into blocks, as many as fit into one commit.
+/// The batch that turns all fragments of an attempt into blocks, as many as fit into one commit.
 ///
 /// Nothing may append to the attempt between this call and the commit of the batch: what is appended in between, under the
 /// key of a fragment that the batch removes, would be lost. The one writer of an attempt sees to that.
 pub async fn roll(store: &Store, id: &AttemptId) -> Result<Roll, SealError> {
-    let page = store.scan(&Kind::Fragment.prefix_of(id), None, STEP).await?;
+    roll_up_to(store, id, u64::MAX).await
+}
+
+/// The same for the fragments that begin with a number up to `last`. Behind that number the attempt may grow meanwhile.
+pub async fn roll_up_to(store: &Store, id: &AttemptId, last: u64) -> Result<Roll, SealError> {
+    let mut page = store.scan(&Kind::Fragment.prefix_of(id), None, STEP).await?;
+    let all = page.entries.len();
+    page.entries.retain(|entry| keys::start_of(&entry.key).is_none_or(|start| start <= last));
+    page.more &= page.entries.len() == all;
     let id = id.clone();
     // Packing a full step takes tens of milliseconds: too long for a thread that serves others.
-    let packed = tokio::task::spawn_blocking(move || pack(&id, page)).await;
+    let packed = packer::pack_aside(move || pack(&id, page)).await;
     Ok(packed.map_err(|error| StoreError::Unavailable(format!("packing samples failed: {error}")))??)
 }
 

@@ -22,6 +22,7 @@ pub(super) struct Shared {
     bytes_on_disk: AtomicU64,
     commits: AtomicU64,
     syncs: AtomicU64,
+    tries: AtomicU64,
     last_commit_micros: AtomicU64,
 }
 
@@ -34,6 +35,7 @@ impl Shared {
             bytes_on_disk: AtomicU64::new(0),
             commits: AtomicU64::new(commits),
             syncs: AtomicU64::new(0),
+            tries: AtomicU64::new(0),
             last_commit_micros: AtomicU64::new(0),
         }
     }
@@ -68,6 +70,11 @@ impl Shared {
         self.last_commit_micros.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
     }
 
+    /// Notes a try to take up writing again, whatever came of it.
+    pub(super) fn tried(&self) {
+        self.tries.fetch_add(1, Relaxed);
+    }
+
     /// Notes the size of the files.
     pub(super) fn set_bytes(&self, bytes: u64) {
         self.bytes_on_disk.store(bytes, Relaxed);
@@ -80,6 +87,7 @@ impl Shared {
             bytes_on_disk: self.bytes_on_disk.load(Relaxed),
             commits: self.commits.load(Relaxed),
             syncs: self.syncs.load(Relaxed),
+            tries: self.tries.load(Relaxed),
             last_commit_micros: self.last_commit_micros.load(Relaxed),
         }
     }

@@ -89,6 +89,10 @@ impl SledStore {
         self.read(move |engine| engine.get(&key)).await
     }
 
+    pub(super) async fn holds(&self, prefixes: Vec<Vec<u8>>) -> Result<Vec<bool>, StoreError> {
+        self.read(move |engine| prefixes.iter().map(|prefix| engine.holds(prefix)).collect()).await
+    }
+
     pub(super) async fn scan(
         &self,
         prefix: Vec<u8>,

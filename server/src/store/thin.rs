@@ -32,16 +32,20 @@ pub async fn blocks_after(store: &Store, after: Option<&[u8]>) -> Result<Blocks,
     Ok(Blocks { blocks: page.entries.into_iter().filter_map(owned).collect(), next })
 }
 
-/// The block with one row for each `width` of time; `None` if that does not make it smaller, or it cannot be read.
+/// The block with one row for each `width` of time; `None` if that does not make it smaller, or it cannot be read, or its last
+/// sample was taken after `until`.
 ///
 /// A row has the means of its samples in whole pages, their highest need, and the counters of the last one. Numbers that have no row any
 /// more count as lost.
-pub fn thinned(block: &Entry, width: Millis) -> Option<Vec<u8>> {
+pub fn thinned(block: &Entry, width: Millis, until: Millis) -> Option<Vec<u8>> {
     let start = keys::start_of(&block.key)?;
     let runs = chunk::decode(start, &block.value.value).ok()?;
     let first_sequence = runs.first()?.first_sequence;
     let lost = first_sequence.checked_sub(start)?;
     let samples: Vec<Sample> = runs.into_iter().flat_map(|run| run.samples).collect();
+    if samples.last().is_some_and(|last| last.elapsed > until) {
+        return None;
+    }
     let rows = rows_of(&samples, width);
     if rows.is_empty() || rows.len() >= samples.len() {
         return None;
@@ -104,7 +108,8 @@ mod tests {
             |n| Sample { elapsed: Millis(n * 1000), need: need(n), oom_kill: Some(n), ..Sample::default() };
         let samples: Vec<Sample> = (0..600).map(sample).collect();
         let before = block(samples.clone());
-        let value = thinned(&before, Millis(15_000)).unwrap();
+        assert_eq!(thinned(&before, Millis(15_000), Millis(598_999)), None, "its end is younger");
+        let value = thinned(&before, Millis(15_000), Millis(599_000)).unwrap();
         let after = Entry { value: Versioned { version: 2, value }, ..before };
         let [run] = &chunk::decode(1, &after.value.value).unwrap()[..] else { panic!("one run") };
         assert_eq!((run.first_sequence, run.lost, run.samples.len()), (3, 2, 40));
@@ -114,14 +119,14 @@ mod tests {
             assert_eq!(row.need.0, mean / 4096 * 4096);
             assert_eq!((row.elapsed, row.oom_kill), (part[14].elapsed, part[14].oom_kill));
         }
-        assert_eq!(thinned(&after, Millis(15_000)), None, "once is enough");
+        assert_eq!(thinned(&after, Millis(15_000), Millis(u64::MAX)), None, "once is enough");
     }
 
     #[test]
     fn what_cannot_be_read_or_made_smaller_stays() {
         let mut few = block(vec![Sample::default()]);
-        assert_eq!(thinned(&few, Millis(15_000)), None);
+        assert_eq!(thinned(&few, Millis(15_000), Millis(u64::MAX)), None);
         few.value.value[2] ^= 1;
-        assert_eq!(thinned(&few, Millis(15_000)), None);
+        assert_eq!(thinned(&few, Millis(15_000), Millis(u64::MAX)), None);
     }
 }

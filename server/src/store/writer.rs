@@ -214,6 +214,7 @@ impl Writer {
                 self.fail(&error);
             }
         }
+        self.shared.tried();
     }
 
     fn reopen(&mut self) -> Result<(), EngineError> {

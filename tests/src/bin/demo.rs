@@ -75,6 +75,7 @@ fn main() -> anyhow::Result<()> {
     let (grpc, http) = (server.grpc, server.http);
     let (pid, log) = server.leave_running()?;
     println!("\nThe server goes on: gRPC http://{grpc}, HTTP http://{http}/metrics");
+    println!("See it in a browser: http://{http}/");
     println!("Its store is in {}, its log in {}.", dir.join("data").display(), log.display());
     println!("Ask it:  PLIMSOLL_SERVER=http://{grpc} {} show --attempt demo-2", programs.agent.display());
     println!("Stop it: kill {pid}");

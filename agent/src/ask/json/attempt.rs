@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_proto::v1::{GetAttemptResponse, Key, ListAttemptsResponse, Phase, Resources, Sample, Summary};
+use plimsoll_proto::v1::{
+    GetAttemptResponse, Key, ListAttemptsResponse, Phase, Predicted, Resources, Sample, Summary,
+};
 use serde::Serialize;
 
+use super::predictor::VerdictJson;
 use crate::ask::words;
 
 /// A page of attempts, newest first.
@@ -23,6 +26,8 @@ pub(super) struct AttemptJson {
     samples_total: u64,
     /// Rows of `series` stand for more than one sample.
     downsampled: bool,
+    /// Null if nobody asked for one.
+    verdict: Option<VerdictJson>,
 }
 
 /// What is kept of an attempt.
@@ -66,6 +71,20 @@ struct SummaryJson {
     phases: Vec<PhaseJson>,
     /// Empty without phases.
     peak_phase: String,
+    /// Empty if not known.
+    pool: String,
+    untrusted: bool,
+    /// Null if nothing was predicted for it.
+    predicted: Option<PredictedJson>,
+}
+
+/// What was predicted for an attempt when it opened.
+#[derive(Debug, Serialize)]
+struct PredictedJson {
+    memory_request_bytes: u64,
+    memory_limit_bytes: u64,
+    cpu_request_cores: f64,
+    wall_p95_ms: u64,
 }
 
 /// A part of the build that its output names.
@@ -80,7 +99,7 @@ struct PhaseJson {
 
 /// What is built. Empty means not known.
 #[derive(Debug, Serialize)]
-struct KeyJson {
+pub(super) struct KeyJson {
     project: String,
     stack: String,
     package: String,
@@ -140,6 +159,7 @@ impl From<&GetAttemptResponse> for AttemptJson {
             series: shown.series.iter().map(SampleJson::from).collect(),
             samples_total: shown.samples_total,
             downsampled: shown.downsampled,
+            verdict: shown.verdict.as_ref().map(VerdictJson::from),
         }
     }
 }
@@ -178,6 +198,20 @@ impl From<&Summary> for SummaryJson {
             starved_ms: summary.starved_ms,
             phases: summary.phases.iter().map(PhaseJson::from).collect(),
             peak_phase: summary.peak_phase.clone(),
+            pool: summary.pool.clone(),
+            untrusted: summary.untrusted,
+            predicted: summary.predicted.map(PredictedJson::from),
+        }
+    }
+}
+
+impl From<Predicted> for PredictedJson {
+    fn from(predicted: Predicted) -> Self {
+        Self {
+            memory_request_bytes: predicted.memory_request_bytes,
+            memory_limit_bytes: predicted.memory_limit_bytes,
+            cpu_request_cores: predicted.cpu_request_cores,
+            wall_p95_ms: predicted.wall_p95_ms,
         }
     }
 }

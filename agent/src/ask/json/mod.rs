@@ -5,13 +5,19 @@
 
 mod attempt;
 mod jobs;
+mod moved;
 mod predictor;
 mod stats;
+mod totals;
+mod watch;
 
 use plimsoll_proto::v1::{
     ExplainResponse, GetAttemptResponse, GetStatsResponse, ListAttemptsResponse, Prediction, Verdict,
+    WatchResponse,
 };
 use serde::Serialize;
+
+pub(super) use self::{moved::RegressionJson, stats::StepJson, totals::TotalsJson};
 
 pub(crate) fn render_prediction(prediction: &Prediction) -> String {
     render(&predictor::PredictionJson::from(prediction))
@@ -41,7 +47,14 @@ pub(super) fn render_attempt(shown: &GetAttemptResponse) -> String {
     render(&attempt::AttemptJson::from(shown))
 }
 
-fn render(value: &impl Serialize) -> String {
+/// One line for one message.
+pub(super) fn render_watch(message: &WatchResponse) -> String {
+    let mut line = serde_json::to_string(&watch::WatchJson::from(message)).unwrap_or_default();
+    line.push('\n');
+    line
+}
+
+pub(super) fn render(value: &impl Serialize) -> String {
     // these structures hold nothing that JSON cannot say
     let mut text =
         serde_json::to_string_pretty(value).unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"));

@@ -30,6 +30,14 @@ pub(super) struct PredictionJson {
     attempts: u32,
     /// One sentence.
     reason: String,
+    /// Shadow mode: to be looked at, and not to be put into force.
+    shadow: bool,
+    /// Name of the pool in which it should run; empty if there is none.
+    pool: String,
+    /// It needs more than the pool has.
+    clamped: bool,
+    /// Why this pool.
+    pool_reason: String,
 }
 
 /// A number with its reason.
@@ -110,6 +118,8 @@ pub(super) struct VerdictJson {
     reason: String,
     /// `null` if the server does not say.
     outlook: Option<OutlookJson>,
+    /// When it was put on disk; 0 if that is not known.
+    given_unix_ms: u64,
 }
 
 /// What the failure is called, and what a retry of it would mean.
@@ -159,6 +169,10 @@ impl From<&Prediction> for PredictionJson {
             confidence: prediction.confidence,
             attempts: prediction.attempts,
             reason: prediction.reason.clone(),
+            shadow: prediction.shadow,
+            pool: prediction.pool.clone(),
+            clamped: prediction.clamped,
+            pool_reason: prediction.pool_reason.clone(),
         }
     }
 }
@@ -239,6 +253,7 @@ impl From<&Verdict> for VerdictJson {
             attempts_left: verdict.attempts_left,
             reason: verdict.reason.clone(),
             outlook: verdict.outlook.as_ref().map(OutlookJson::from),
+            given_unix_ms: verdict.given_unix_ms,
         }
     }
 }

@@ -1,9 +1,12 @@
 //! JSON of statistics.
 
-use plimsoll_proto::v1::{GetStatsResponse, Regression, StatsTotals};
+use plimsoll_proto::v1::{GetStatsResponse, StatsTotals, Step};
 use serde::Serialize;
 
-use crate::ask::words;
+use super::{
+    moved::{FlakyJson, RegressionJson, VariableJson},
+    totals::TotalsJson,
+};
 
 /// Totals, by group and over time.
 #[derive(Debug, Serialize)]
@@ -14,44 +17,12 @@ pub(super) struct StatsJson {
     steps: Vec<StepJson>,
     /// Builds whose need has moved, the most expensive first.
     regressions: Vec<RegressionJson>,
-}
-
-/// A build whose need has moved.
-#[derive(Debug, Serialize)]
-struct RegressionJson {
-    key: String,
-    /// `step`, `back` or `drift`.
-    kind: String,
-    /// The first attempt on the new level; of a drift the oldest that was looked at.
-    attempt: String,
-    ended_unix_ms: u64,
-    factor: f64,
-    before_bytes: u64,
-    now_bytes: u64,
-    attempts_before: u32,
-    attempts_since: u32,
-    /// What changed in the key; empty if nothing did.
-    changed: String,
-    /// Below 0 if it needs less.
-    extra_gib_hours: f64,
-}
-
-impl From<&Regression> for RegressionJson {
-    fn from(regression: &Regression) -> Self {
-        Self {
-            key: regression.key.clone(),
-            kind: words::change_kind(regression.kind()),
-            attempt: regression.attempt.clone(),
-            ended_unix_ms: regression.ended_unix_ms,
-            factor: regression.factor,
-            before_bytes: regression.before_bytes,
-            now_bytes: regression.now_bytes,
-            attempts_before: regression.attempts_before,
-            attempts_since: regression.attempts_since,
-            changed: regression.changed.clone(),
-            extra_gib_hours: regression.extra_gib_hours,
-        }
-    }
+    /// Packages whose need varies most.
+    variable: Vec<VariableJson>,
+    /// Failures that were retried as they were, most retries first, over all attempts.
+    flaky: Vec<FlakyJson>,
+    /// Of all money in the totals; empty if nothing has a price.
+    currency: String,
 }
 
 /// The attempts of one group.
@@ -63,38 +34,14 @@ struct GroupJson {
 
 /// The attempts of one stretch of time.
 #[derive(Debug, Serialize)]
-struct StepJson {
+pub(in crate::ask) struct StepJson {
     from_unix_ms: u64,
     totals: TotalsJson,
 }
 
-/// Sums over some attempts.
-#[derive(Debug, Serialize)]
-struct TotalsJson {
-    attempts: u64,
-    succeeded: u64,
-    failed: u64,
-    lost: u64,
-    oom: u64,
-    starved: u64,
-    retries: u64,
-    wall_hours: f64,
-    cpu_core_hours: f64,
-    /// Need over time.
-    memory_used_gib_hours: f64,
-    /// Need over time, of the attempts that asked; 0 from a server that does not tell.
-    memory_used_of_asked_gib_hours: f64,
-    /// Asked over time, of the attempts that asked.
-    memory_asked_gib_hours: f64,
-    /// Asked and not used, and everything that failed attempts held.
-    memory_wasted_gib_hours: f64,
-    need_peak_max_bytes: u64,
-    samples: u64,
-}
-
 impl From<&GetStatsResponse> for StatsJson {
     fn from(stats: &GetStatsResponse) -> Self {
-        let totals = |totals: &Option<StatsTotals>| TotalsJson::from(totals.clone().unwrap_or_default());
+        let totals = |totals: &Option<StatsTotals>| TotalsJson::from(&totals.clone().unwrap_or_default());
         let groups = stats.groups.iter();
         let steps = stats.steps.iter();
         Self {
@@ -102,39 +49,27 @@ impl From<&GetStatsResponse> for StatsJson {
             groups: groups
                 .map(|group| GroupJson { name: group.name.clone(), totals: totals(&group.totals) })
                 .collect(),
-            steps: steps
-                .map(|step| StepJson { from_unix_ms: step.from_unix_ms, totals: totals(&step.totals) })
-                .collect(),
+            steps: steps.map(StepJson::from).collect(),
             regressions: stats.regressions.iter().map(RegressionJson::from).collect(),
+            variable: stats.variable.iter().map(VariableJson::from).collect(),
+            flaky: stats.flaky.iter().map(FlakyJson::from).collect(),
+            currency: stats.currency.clone(),
         }
     }
 }
 
-impl From<StatsTotals> for TotalsJson {
-    fn from(totals: StatsTotals) -> Self {
-        Self {
-            attempts: totals.attempts,
-            succeeded: totals.succeeded,
-            failed: totals.failed,
-            lost: totals.lost,
-            oom: totals.oom,
-            starved: totals.starved,
-            retries: totals.retries,
-            wall_hours: totals.wall_hours,
-            cpu_core_hours: totals.cpu_core_hours,
-            memory_used_gib_hours: totals.memory_used_gib_hours,
-            memory_used_of_asked_gib_hours: totals.memory_used_of_asked_gib_hours,
-            memory_asked_gib_hours: totals.memory_asked_gib_hours,
-            memory_wasted_gib_hours: totals.memory_wasted_gib_hours,
-            need_peak_max_bytes: totals.need_peak_max_bytes,
-            samples: totals.samples,
-        }
+impl From<&Step> for StepJson {
+    fn from(step: &Step) -> Self {
+        let totals = step.totals.clone().unwrap_or_default();
+        Self { from_unix_ms: step.from_unix_ms, totals: TotalsJson::from(&totals) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+
+    use plimsoll_proto::v1::{Calibration, Cause, CauseCount, Regression};
 
     use super::*;
     use crate::ask::json::render_stats;
@@ -157,5 +92,18 @@ mod tests {
             (&first["attempt"], &first["factor"], &first["kind"]),
             (&json!("a"), &json!(2.5), &json!("step"))
         );
+    }
+
+    #[test]
+    fn causes_have_their_names_and_what_was_not_predicted_is_null() {
+        let causes = vec![CauseCount { cause: Cause::DiskFull.into(), count: 3 }];
+        let calibration = Some(Calibration { attempts: 2, within_limit: 1, ..Calibration::default() });
+        let totals = Some(StatsTotals { causes, calibration, ..StatsTotals::default() });
+        let stats = GetStatsResponse { totals, currency: "EUR".to_owned(), ..GetStatsResponse::default() };
+        let said: Value = serde_json::from_str(&render_stats(&stats)).unwrap();
+        let totals = &said["totals"];
+        assert_eq!([&totals["causes"], &said["currency"]], [&json!({ "disk_full": 3 }), &json!("EUR")]);
+        assert_eq!(totals["calibration"]["within_limit"], json!(1));
+        assert_eq!(totals["would_have_been"], Value::Null);
     }
 }

@@ -33,10 +33,19 @@ pub(in crate::ask) fn render_prediction(prediction: &Prediction) -> String {
     let done = |share: String| format!("{share} of the builds are done by then");
     line("time, half", &prediction.wall_p50_ms, numbers::millis, done);
     line("time, 95 %", &prediction.wall_p95_ms, numbers::millis, done);
+    if !prediction.pool_reason.is_empty() {
+        let name = if prediction.pool.is_empty() { "none" } else { &prediction.pool };
+        let clamped = if prediction.clamped { "lowered to what it takes: " } else { "" };
+        let row = format!("{:<15}{:<12} {clamped}{}", "pool", clean(name), clean(&prediction.pool_reason));
+        let _written = writeln!(text, "{row}");
+    }
     let confidence = numbers::percent(prediction.confidence);
     let _written = writeln!(text, "{:<15}{confidence}, from {}", "confidence", attempts(prediction.attempts));
     if !prediction.reason.is_empty() {
         let _written = writeln!(text, "{}", clean(&prediction.reason));
+    }
+    if prediction.shadow {
+        text.push_str("shadow mode: these sizes are not put into force; the build keeps what it has\n");
     }
     text
 }
@@ -133,6 +142,22 @@ confidence     80 %, from 7 attempts
 seven attempts [2J agree
 ";
         assert_eq!(render_prediction(&prediction()), expected);
+    }
+
+    #[test]
+    fn the_pool_is_named_with_its_reason() {
+        let of = |pool: &str, clamped, reason: &str| {
+            let (pool, pool_reason) = (pool.to_owned(), reason.to_owned());
+            render_prediction(&Prediction { pool, clamped, pool_reason, ..Prediction::default() })
+        };
+        assert!(of("big", false, "by rule 1").starts_with("pool           big          by rule 1\n"));
+        let text = of("big", true, "too large");
+        assert!(
+            text.starts_with("pool           big          lowered to what it takes: too large\n"),
+            "{text}"
+        );
+        assert!(of("", false, "no pool has s390x").starts_with("pool           none         no pool"));
+        assert!(!of("", false, "").contains("pool"));
     }
 
     #[test]

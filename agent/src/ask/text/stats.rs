@@ -2,36 +2,79 @@
 
 use std::fmt::Write as _;
 
-use plimsoll_proto::v1::{ChangeKind, GetStatsResponse, StatsTotals};
+use plimsoll_proto::v1::{Filter, GetStatsRequest, GetStatsResponse, Group, StatsTotals, Step};
 
-use super::clean;
-use crate::ask::numbers;
+use super::{
+    clean, moved,
+    table::{Cell, Column, Table},
+    titled, totals,
+};
+use crate::ask::{
+    asked,
+    look::{Look, Paint},
+    numbers::{self, amount, count},
+};
 
 /// Groups that are shown.
 const SHOWN: usize = 30;
 
-/// Needs that have moved that are shown.
-const MOVED: usize = 10;
+/// Cells of the lines that draw sums over time.
+const COLUMNS: usize = 60;
 
-/// The totals, and a row for each group.
-pub(in crate::ask) fn render_stats(stats: &GetStatsResponse) -> String {
-    totals(&stats.totals.clone().unwrap_or_default()) + &groups(stats) + &regressions(stats)
+/// The totals, a row for each group, lines over time, and what stands out.
+pub(in crate::ask) fn render_stats(asked: &GetStatsRequest, stats: &GetStatsResponse, look: Look) -> String {
+    let sums = stats.totals.clone().unwrap_or_default();
+    let filter = asked.filter.clone().unwrap_or_default();
+    if sums.attempts == 0 {
+        return nothing(&filter);
+    }
+    let head =
+        if filter == Filter::default() { String::new() } else { titled("of", &asked::filter(&filter)) };
+    let by = if asked.group_label.is_empty() { "name".to_owned() } else { clean(&asked.group_label) };
+    head + &totals::lines(&sums, &stats.currency, look)
+        + &over_time(&stats.steps, asked.step_ms, look)
+        + &groups(stats, &by, look)
+        + &moved::parts(stats, look)
 }
 
-fn groups(stats: &GetStatsResponse) -> String {
-    let mut text = String::new();
+/// What is said where nothing matches, with a way on.
+pub(super) fn nothing(filter: &Filter) -> String {
+    if *filter == Filter::default() {
+        return "no attempts have ended here yet\n".to_owned();
+    }
+    format!(
+        "no attempts match: {}\nnames are compared as they are, letter by letter; `plimsoll attempts` lists what is there\n",
+        asked::filter(filter)
+    )
+}
+
+fn groups(stats: &GetStatsResponse, by: &str, look: Look) -> String {
     if stats.groups.is_empty() {
-        return text;
+        return String::new();
     }
-    let _written =
-        writeln!(text, "\n{:>12}  {:>8}  {:>6}  {:>10}  name", "wasted GiB h", "attempts", "failed", "peak");
+    let money = !stats.currency.is_empty();
+    let mut columns = vec![
+        Column::number("wasted GiB h", 0),
+        Column::number("used", 2),
+        Column::number("need/ask", 5),
+        Column::number("wasted core h", 4),
+    ];
+    if money {
+        columns.push(Column::number("wasted money", 6));
+    }
+    columns.extend([
+        Column::number("attempts", 1),
+        Column::number("failed", 1),
+        Column::number("oom", 3),
+        Column::number("peak", 3),
+        Column::words("name", 0, 8),
+    ]);
+    let mut table = Table::new(columns);
     for group in stats.groups.iter().take(SHOWN) {
-        let sums = group.totals.clone().unwrap_or_default();
-        let (wasted, peak) = (sums.memory_wasted_gib_hours, numbers::bytes(sums.need_peak_max_bytes));
-        let (attempts, failed) = (sums.attempts, sums.failed);
-        let _written =
-            writeln!(text, "{wasted:>12.2}  {attempts:>8}  {failed:>6}  {peak:>10}  {}", clean(&group.name));
+        table.row(row(group, money));
     }
+    let title = format!("by {by}, the most wasteful first");
+    let mut text = format!("\n{}\n{}", look.paint(Paint::Head, &title), table.render(look));
     let rest = stats.groups.len().saturating_sub(SHOWN);
     if rest > 0 {
         let _written = writeln!(text, "and {rest} more with less waste (all with -o json)");
@@ -39,114 +82,150 @@ fn groups(stats: &GetStatsResponse) -> String {
     text
 }
 
-/// Two lines for each build whose need has moved.
-fn regressions(stats: &GetStatsResponse) -> String {
-    let mut text = String::new();
-    if stats.regressions.is_empty() {
-        return text;
+fn row(group: &Group, money: bool) -> Vec<Cell> {
+    let sums = group.totals.clone().unwrap_or_default();
+    let (used, asked) = (sums.memory_used_of_asked_gib_hours, sums.memory_asked_gib_hours);
+    let slack = asked > 0.0 && used < asked / 2.0;
+    let bad = |count: u64| if count > 0 { Paint::Bad } else { Paint::Plain };
+    let mut cells = vec![
+        amount(sums.memory_wasted_gib_hours).into(),
+        Cell::painted(numbers::share(used, asked), if slack { Paint::Warn } else { Paint::Plain }),
+        Cell::from(if asked > 0.0 { format!("{:.2}", sums.need_over_ask_mean) } else { "-".to_owned() }),
+        amount(sums.cpu_wasted_core_hours).into(),
+    ];
+    if money {
+        cells.push(amount(sums.wasted_money).into());
     }
-    text.push_str("\nneeds that have moved (the most expensive first)\n");
-    for moved in stats.regressions.iter().take(MOVED) {
-        let how = match moved.kind() {
-            ChangeKind::Drift => "little by little since",
-            ChangeKind::Back => "back since",
-            ChangeKind::Step | ChangeKind::Unspecified => "since",
-        };
-        let (before, now) = (numbers::bytes(moved.before_bytes), numbers::bytes(moved.now_bytes));
-        let _written = writeln!(
-            text,
-            "{:>7.2}x  {before} -> {now}, {how} {} ({} attempts before, {} since, {:+.2} GiB h)",
-            moved.factor,
-            clean(&moved.attempt),
-            moved.attempts_before,
-            moved.attempts_since,
-            moved.extra_gib_hours
-        );
-        let changed = match (moved.changed.as_str(), moved.kind()) {
-            ("", ChangeKind::Drift) => String::new(),
-            ("", _) => "; nothing in the key changed with it".to_owned(),
-            (changed, _) => format!("; with it changed: {}", clean(changed)),
-        };
-        let _written = writeln!(text, "          {}{changed}", clean(&moved.key));
-    }
-    let rest = stats.regressions.len().saturating_sub(MOVED);
-    if rest > 0 {
-        let _written = writeln!(text, "and {rest} more that cost less (all with -o json)");
+    cells.extend([
+        count(sums.attempts).into(),
+        Cell::painted(count(sums.failed), bad(sums.failed)),
+        Cell::painted(count(sums.oom), bad(sums.oom)),
+        numbers::bytes(sums.need_peak_max_bytes).into(),
+        if group.name.is_empty() {
+            Cell::painted("(none)".to_owned(), Paint::Faint)
+        } else {
+            clean(&group.name).into()
+        },
+    ]);
+    cells
+}
+
+/// A line for each sum over time that is not nothing all the time.
+pub(in crate::ask) fn over_time(steps: &[Step], step_ms: u64, look: Look) -> String {
+    let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return String::new() };
+    let sums: Vec<_> = steps.iter().map(|step| step.totals.clone().unwrap_or_default()).collect();
+    let cells = look.room(40, COLUMNS);
+    let end = last.from_unix_ms.saturating_add(step_ms);
+    let (from, to) = (numbers::date_time(first.from_unix_ms), numbers::date_time(end));
+    let mut text = "\n".to_owned();
+    text.push_str(&titled(
+        "over time",
+        &format!("{from} to {to} UTC, in steps of {}", numbers::span(step_ms)),
+    ));
+    let counts = |name: &str, of: &dyn Fn(&StatsTotals) -> u64| {
+        let values: Vec<u64> = sums.iter().map(of).collect();
+        let most = values.iter().copied().max().filter(|most| *most > 0)?;
+        let line = numbers::sparkline(&values, cells, None);
+        Some(titled(name, &format!("{line}  at most {}", count(most))))
+    };
+    let drawn = [
+        counts("attempts", &|sums| sums.attempts),
+        counts("failed", &|sums| sums.failed),
+        counts("oom", &|sums| sums.oom),
+    ];
+    text.extend(drawn.into_iter().flatten());
+    let wasted: Vec<f64> = sums.iter().map(|sums| sums.memory_wasted_gib_hours).collect();
+    let most = wasted.iter().copied().fold(0.0, f64::max);
+    if most > 0.0 {
+        let line = numbers::sparkline_of(&wasted, cells);
+        text.push_str(&titled("wasted", &format!("{line}  at most {} GiB h", amount(most))));
     }
     text
 }
 
-fn totals(sums: &StatsTotals) -> String {
-    let used = numbers::share(sums.memory_used_of_asked_gib_hours, sums.memory_asked_gib_hours);
-    let StatsTotals { attempts, succeeded, failed, lost, oom, starved, retries, .. } = sums;
-    format!(
-        "attempts  {attempts}: {succeeded} succeeded, {failed} failed ({oom} oom, {starved} starved), {lost} lost; \
-         {retries} were retries\n\
-         time      {:.2} h of building, {:.2} core hours\n\
-         memory    {:.2} GiB h used; of {:.2} asked, {:.2} ({used}) used and {:.2} wasted; highest need {}\n",
-        sums.wall_hours,
-        sums.cpu_core_hours,
-        sums.memory_used_gib_hours,
-        sums.memory_asked_gib_hours,
-        sums.memory_used_of_asked_gib_hours,
-        sums.memory_wasted_gib_hours,
-        numbers::bytes(sums.need_peak_max_bytes),
-    )
-}
-
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::{Group, Regression};
-
     use super::*;
 
-    #[test]
-    fn statistics_show_waste_by_group() {
+    fn shown(asked: &GetStatsRequest, stats: &GetStatsResponse, columns: Option<usize>) -> String {
+        render_stats(asked, stats, Look { columns, colour: false })
+    }
+
+    fn stats() -> GetStatsResponse {
         let sums = StatsTotals {
             attempts: 4,
             failed: 1,
-            memory_used_gib_hours: 2.0,
+            oom: 1,
             memory_used_of_asked_gib_hours: 1.0,
             memory_asked_gib_hours: 4.0,
             memory_wasted_gib_hours: 3.0,
+            need_over_ask_mean: 0.25,
             ..StatsTotals::default()
         };
-        let group = Group { name: "zlib".to_owned(), totals: Some(sums.clone()) };
-        let text = render_stats(&GetStatsResponse {
+        let group = |name: &str| Group { name: name.to_owned(), totals: Some(sums.clone()) };
+        let step = |n: u64, attempts| Step {
+            from_unix_ms: 1_763_683_200_000 + n * 86_400_000,
+            totals: Some(StatsTotals { attempts, ..sums.clone() }),
+        };
+        GetStatsResponse {
+            groups: vec![group("zlib"), group("<script>\u{1b}[2J"), group("")],
+            steps: vec![step(0, 4), step(1, 8)],
             totals: Some(sums),
-            groups: vec![group; 31],
             ..GetStatsResponse::default()
-        });
-        assert!(text.contains("2.00 GiB h used; of 4.00 asked, 1.00 (25 %) used and 3.00 wasted"), "{text}");
-        assert!(text.contains("\n        3.00         4       1         0 B  zlib\n"), "{text}");
-        assert!(text.contains("and 1 more with less waste"), "{text}");
+        }
     }
 
     #[test]
-    fn a_need_that_has_moved_says_since_when_by_how_much_and_what_changed() {
-        let moved = |changed: &str, kind: ChangeKind| Regression {
-            key: "zlib@2 -j4".to_owned(),
-            kind: kind.into(),
-            attempt: "a".to_owned(),
-            factor: 3.0,
-            before_bytes: 1 << 30,
-            now_bytes: 3 << 30,
-            attempts_before: 10,
-            attempts_since: 4,
-            changed: changed.to_owned(),
-            extra_gib_hours: 8.0,
-            ended_unix_ms: 0,
-        };
-        let mut regressions = vec![moved("version 1 -> 2", ChangeKind::Step); 11];
-        regressions[1] = moved("", ChangeKind::Back);
-        let text = render_stats(&GetStatsResponse { regressions, ..GetStatsResponse::default() });
-        let first = "   3.00x  1.00 GiB -> 3.00 GiB, since a (10 attempts before, 4 since, +8.00 GiB h)\n          zlib@2 -j4; with it changed: version 1 -> 2\n";
-        assert!(text.contains(first), "{text}");
-        assert!(
-            text.contains("back since a")
-                && text.contains("zlib@2 -j4; nothing in the key changed with it\n"),
-            "{text}"
+    fn statistics_show_waste_by_group_and_over_time() {
+        let asked = GetStatsRequest { step_ms: 86_400_000, ..GetStatsRequest::default() };
+        let text = shown(&asked, &stats(), None);
+        for line in [
+            "of 4.00 asked, 1.00 (25 %) used and 3.00 wasted",
+            "over time   2025-11-21 00:00 to 2025-11-23 00:00 UTC, in steps of 1 d\n",
+            "attempts    ▄█  at most 8\n",
+            "wasted      ██  at most 3.00 GiB h\n",
+            "        3.00  25 %      0.25              0         4       1    1   0 B  zlib\n",
+            "  <script> [2J\n",
+            "  (none)\n",
+        ] {
+            assert!(text.contains(line), "{line:?} in {text}");
+        }
+        assert!(!text.contains('\u{1b}') && !text.contains("money"), "{text}");
+    }
+
+    #[test]
+    fn money_is_shown_where_something_has_a_price() {
+        let stats = GetStatsResponse { currency: "EUR".to_owned(), ..stats() };
+        assert!(shown(&GetStatsRequest::default(), &stats, None).contains("wasted money"));
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_no_line_of_a_table_that_breaks() {
+        let asked = GetStatsRequest::default();
+        for columns in [30, 40, 60, 80] {
+            let text = shown(&asked, &GetStatsResponse { steps: vec![], ..stats() }, Some(columns));
+            let table = text.split("first\n").nth(1).unwrap();
+            assert!(table.lines().all(|line| line.chars().count() <= columns), "{columns}: {table}");
+        }
+    }
+
+    #[test]
+    fn a_filter_that_matches_nothing_is_said_to() {
+        let filter = Some(Filter { package: "zlob".to_owned(), ..Filter::default() });
+        let text = shown(
+            &GetStatsRequest { filter, ..GetStatsRequest::default() },
+            &GetStatsResponse::default(),
+            None,
         );
-        assert!(text.ends_with("and 1 more that cost less (all with -o json)\n"), "{text}");
+        assert!(text.starts_with("no attempts match: package zlob\n"), "{text}");
+        let text = shown(&GetStatsRequest::default(), &GetStatsResponse::default(), None);
+        assert_eq!(text, "no attempts have ended here yet\n");
+    }
+
+    #[test]
+    fn groups_beyond_what_a_screen_holds_are_counted() {
+        let one = stats().groups.remove(0);
+        let stats = GetStatsResponse { groups: vec![one; SHOWN + 7], ..stats() };
+        assert!(shown(&GetStatsRequest::default(), &stats, None).contains("and 7 more with less waste"));
     }
 }

@@ -58,6 +58,16 @@ pub(in crate::grpc) fn hello(wire: pb::Hello) -> Checked<Attempt> {
     })
 }
 
+/// What the runner is known by, where the agent says so.
+pub(in crate::grpc) fn runner_tags(wire: &pb::Hello) -> Checked<Vec<String>> {
+    let tags = &wire.runner_tags;
+    if tags.len() > limits::RUNNER_TAGS {
+        let description = format!("has {} tags, at most {} are allowed", tags.len(), limits::RUNNER_TAGS);
+        return Err(Fault::new("hello.runner_tags", description));
+    }
+    tags.iter().map(|tag| text("hello.runner_tags", tag.clone(), limits::KEY_FIELD_BYTES)).collect()
+}
+
 /// The year 2500.
 const MAX_UNIX_MS: u64 = 16_725_225_600_000;
 

@@ -50,7 +50,7 @@ prop_compose! {
             outcome: OUTCOMES[pick(23, OUTCOMES.len())],
             exit: some(24).map(|_| if set(25) { Exit::Code(status) } else { Exit::Signal(status) }),
             cause: some(26).map(|_| CAUSES[pick(26, CAUSES.len())]),
-            censored: set(27),
+            censored: set(27), unneeded: set(28),
             oom_origin: some(28).map(|_| ORIGINS[pick(28, ORIGINS.len())]),
             oom_group_kill: some(29), memory_stall: some(30).map(Micros), refaults: some(31),
             throttled: some(0).map(Micros), starved: some(1).map(Millis), starved_at_end: some(2).map(Millis),

@@ -73,6 +73,7 @@ pub(super) fn verdict(name: &str) -> Verdict {
         attempts_left: 2,
         reason: "the kernel killed it".into(),
         outlook: crate::domain::Outlook::default(),
+        given_unix_ms: None,
     }
 }
 

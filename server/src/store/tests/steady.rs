@@ -1,9 +1,9 @@
 //! The directory of a server that works for long stays small. `cargo bench --bench disk` is the long form, with real builds.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::collections::BTreeMap;
 
 use super::fixture::settings;
-use crate::store::{Batch, Store, StoreSettings, Write};
+use crate::store::{Batch, Store, StoreSettings, Write, bytes_below};
 
 /// Attempts that run side by side, and how many rounds of them pass.
 const SIDE_BY_SIDE: u64 = 32;
@@ -45,15 +45,6 @@ fn noise(seed: u64, length: u64) -> Vec<u8> {
     (0..length / 8).flat_map(|n| mix(mix(seed << 20 | n)).to_be_bytes()).collect()
 }
 
-fn on_disk(dir: &Path) -> u64 {
-    let files = fs::read_dir(dir.join("data/sled")).unwrap();
-    files
-        .map(|file| file.unwrap().metadata().unwrap())
-        .filter(fs::Metadata::is_file)
-        .map(|file| file.len())
-        .sum()
-}
-
 #[tokio::test]
 async fn while_samples_come_become_fewer_and_go_the_disk_holds_at_most_2_5_times_what_is_kept() {
     let dir = tempfile::tempdir().unwrap();
@@ -79,7 +70,7 @@ async fn while_samples_come_become_fewer_and_go_the_disk_holds_at_most_2_5_times
         }
         mirror.commit(batch).await;
         if round > KEPT {
-            let (disk, payload) = (on_disk(dir.path()), mirror.payload());
+            let (disk, payload) = (bytes_below(&dir.path().join("data/sled")).unwrap(), mirror.payload());
             worst = worst.max((disk * 100 / payload, disk, payload));
         }
     }

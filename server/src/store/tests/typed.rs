@@ -6,7 +6,7 @@ use crate::{
     store::{
         Batch, Deleted, Extent, Kind, Limit, Loaded, MemoryStore, Run, SeriesRead, Store, append_fragment,
         delete_attempt, each_run, load_summaries, open_attempts, put_attempt, put_summary, put_verdict,
-        read_series, read_summary, read_verdict, roll, seal, sweep,
+        read_series, read_summary, read_verdict, roll, roll_up_to, seal, sweep,
     },
 };
 
@@ -120,6 +120,23 @@ async fn a_roll_while_a_series_is_read_neither_hides_nor_doubles_samples() {
     let extent = extent.await.unwrap();
     assert_eq!((rolled, read, extent.samples, extent.lost), (None, 200, 200, 0));
     assert_eq!(count(&store, Kind::Fragment).await, 0, "the roll has happened");
+}
+
+#[tokio::test]
+async fn a_roll_leaves_what_lies_behind_its_last_number() {
+    let (_dir, stores) = stores();
+    for store in stores {
+        let job = id("job");
+        append(&store, &job, 0, 1, 100).await;
+        append(&store, &job, 0, 101, 200).await;
+        let roll = roll_up_to(&store, &job, 100).await.unwrap();
+        assert!(!roll.more, "the rest is not meant");
+        // the same key with more samples, as after a commit whose fate was unknown
+        append(&store, &job, 0, 101, 300).await;
+        store.commit(roll.batch).await.unwrap();
+        assert_eq!(read(&store, &job).await, series(vec![run(0, 1, 300)], 300));
+        assert_eq!((count(&store, Kind::Block).await, count(&store, Kind::Fragment).await), (1, 1));
+    }
 }
 
 #[tokio::test]

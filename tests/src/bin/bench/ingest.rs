@@ -1,4 +1,5 @@
-//! Samples acknowledged a second, against the same messages on a stream that keeps nothing.
+//! Samples acknowledged a second, against the same messages on a stream that keeps nothing. Streams send as the agent does: a few
+//! batches ahead of their acknowledgements.
 
 use std::{path::Path, time::Instant};
 
@@ -6,7 +7,6 @@ use plimsoll_proto::v1::{self as pb};
 use plimsoll_tests::{
     Sender, Server,
     bare::BareServer,
-    batch,
     figures::{Usage, bytes_below, median},
     finish, hello, sample,
 };
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::ROUNDS;
 
-/// Few streams wait for the disk most of the time, each for its own batch; many share its syncs.
+/// Few streams wait for the disk now and then; many share its syncs.
 const STREAMS: [u64; 2] = [32, 256];
 /// Batches of one round, over all streams.
 const BATCHES: u64 = 3072;
@@ -61,9 +61,7 @@ async fn stream(url: &str, count: u64, round: usize) -> anyhow::Result<f64> {
 async fn send(url: &str, attempt: &str, batches: u64) -> Result<(), tonic::Status> {
     let mut stream = Sender::connect(url).await?;
     stream.exchange(hello(attempt, "bench")).await?;
-    for n in 0..batches {
-        stream.exchange(batch(attempt, n * BATCH + 1, BATCH)).await?;
-    }
+    stream.deliver(attempt, batches, BATCH).await?;
     let last_sequence = batches * BATCH;
     stream.exchange(finish(attempt, last_sequence, Some(0))).await.map(drop)
 }

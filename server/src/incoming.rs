@@ -1,4 +1,4 @@
-//! New connections, as many as there may be files for, and no more.
+//! New connections of a listener, as many as there may be files for, and no more.
 //!
 //! The store opens files too: connections alone must never use all that a process may have. One connection more is taken and
 //! closed at once, so that its client is told to come back instead of waiting, and counted. When the system has no file for a
@@ -6,37 +6,48 @@
 
 use std::{
     io::{self, IoSlice},
+    net::SocketAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
 
+use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::server::{Connected, TcpConnectInfo};
 
-use crate::{files, metrics::Metrics};
+use crate::files;
+
+/// Where connections are counted. Listeners may share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Counts {
+    /// Those that are there.
+    pub(crate) open: Gauge,
+    /// Those that were one too many.
+    pub(crate) refused: Counter,
+}
 
 /// A connection that gives its place back when it ends.
 #[derive(Debug)]
-pub(super) struct Connection {
-    stream: TcpStream,
-    metrics: Arc<Metrics>,
+pub(crate) struct Connection {
+    pub(crate) stream: TcpStream,
+    pub(crate) peer: SocketAddr,
+    open: Gauge,
     _place: OwnedSemaphorePermit,
 }
 
-/// What tonic serves.
-pub(super) type Incoming = ReceiverStream<io::Result<Connection>>;
+/// New connections, in the order in which they came.
+pub(crate) type Incoming = ReceiverStream<io::Result<Connection>>;
 
 /// Takes connections from `listener`, at most `bound` at a time, until nobody reads the other half any more.
-pub(super) fn incoming(
+pub(crate) fn incoming(
     listener: TcpListener,
     bound: usize,
-    metrics: Arc<Metrics>,
+    counts: Counts,
 ) -> (Incoming, impl Future<Output = ()>) {
     let (connections, receiver) = mpsc::channel(1);
     let places = Arc::new(Semaphore::new(bound));
@@ -47,8 +58,8 @@ pub(super) fn incoming(
                 accepted = listener.accept() => accepted,
                 () = connections.closed() => return,
             };
-            let stream = match accepted {
-                Ok((stream, _peer)) => stream,
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     files::after_failed_accept(&error).await;
                     continue;
@@ -60,7 +71,7 @@ pub(super) fn incoming(
             }
             full = place.is_err();
             let Ok(place) = place else {
-                metrics.connections_refused.inc();
+                counts.refused.inc();
                 continue;
             };
             // without it every small answer waits for the delayed acknowledgement of the last one, 40 ms
@@ -68,8 +79,8 @@ pub(super) fn incoming(
                 tracing::debug!(%error, "a connection that is gone already");
                 continue;
             }
-            metrics.connections.inc();
-            let connection = Connection { stream, metrics: Arc::clone(&metrics), _place: place };
+            counts.open.inc();
+            let connection = Connection { stream, peer, open: counts.open.clone(), _place: place };
             if connections.send(Ok(connection)).await.is_err() {
                 return;
             }
@@ -80,15 +91,7 @@ pub(super) fn incoming(
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.metrics.connections.dec();
-    }
-}
-
-impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
-
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+        self.open.dec();
     }
 }
 
@@ -139,18 +142,18 @@ mod tests {
     async fn one_connection_too_many_is_closed_at_once_and_a_place_that_is_given_back_is_free() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let metrics = Arc::new(Metrics::new());
-        let (mut connections, taking) = incoming(listener, 1, Arc::clone(&metrics));
+        let counts = Counts { open: Gauge::default(), refused: Counter::default() };
+        let (mut connections, taking) = incoming(listener, 1, counts.clone());
         let clients = async move {
             let _first = TcpStream::connect(address).await.unwrap();
             let held = connections.next().await.unwrap().unwrap();
             let mut second = TcpStream::connect(address).await.unwrap();
             assert_eq!(second.read(&mut [0]).await.unwrap_or(0), 0, "closed");
-            assert_eq!((metrics.connections.get(), metrics.connections_refused.get()), (1, 1));
+            assert_eq!((counts.open.get(), counts.refused.get()), (1, 1));
             drop(held);
             let _third = TcpStream::connect(address).await.unwrap();
             connections.next().await.unwrap().unwrap();
-            assert_eq!(metrics.connections_refused.get(), 1);
+            assert_eq!(counts.refused.get(), 1);
         };
         tokio::join!(taking, clients);
     }

@@ -1,0 +1,191 @@
+//! What to do next: one sentence for each thing that is worth somebody's time, the most pressing first.
+
+use plimsoll_proto::v1::{Cause, StatsTotals};
+
+use super::{Digest, figures};
+use crate::ask::{
+    numbers::{self, amount, count},
+    text::clean,
+    words,
+};
+
+/// A package with at least this share of all waste is named.
+const WASTER: f64 = 0.1;
+
+/// Failures of a cause that are looked at, and by how much they must have grown.
+const RISE: (u64, f64) = (5, 1.5);
+
+/// Attempts that say something of predictions.
+const ENOUGH: u64 = 20;
+
+/// What a 95 % bound is expected to hold.
+const EXPECTED: f64 = 0.95;
+
+/// Sentences, at least one.
+pub(super) fn next(digest: &Digest) -> Vec<String> {
+    if digest.now.attempts == 0 {
+        return vec![
+            "Nothing was measured in this time: see that builds run under `plimsoll run`.".to_owned(),
+        ];
+    }
+    let all = [
+        out_of_memory(digest),
+        rising(digest),
+        waster(digest),
+        moved(digest),
+        switch_on(&digest.now),
+        held(&digest.now),
+        again(&digest.now),
+    ];
+    let said: Vec<String> = all.into_iter().flatten().collect();
+    if said.is_empty() { vec!["Nothing stands out: go on as you are.".to_owned()] } else { said }
+}
+
+fn out_of_memory(digest: &Digest) -> Option<String> {
+    let (now, before) = (digest.now.oom + digest.now.starved, digest.before.oom + digest.before.starved);
+    if now == 0 {
+        return None;
+    }
+    let hurt = |totals: &StatsTotals| totals.oom + totals.starved;
+    let groups = digest.stats.groups.iter().filter(|group| group.name != "(others)");
+    let sums = groups.filter_map(|group| Some((group, group.totals.as_ref()?)));
+    let worst = sums.max_by_key(|(_, sums)| hurt(sums)).filter(|(_, sums)| hurt(sums) > 0);
+    let of = worst.map(|(group, sums)| format!(", {} of them of {}", count(hurt(sums)), clean(&group.name)));
+    Some(format!(
+        "{} had too little memory{} ({} the time before): let jobs ask for what `plimsoll predict` says.",
+        builds(now),
+        of.unwrap_or_default(),
+        count(before)
+    ))
+}
+
+fn builds(number: u64) -> String {
+    if number == 1 { "One build".to_owned() } else { format!("{} builds", count(number)) }
+}
+
+/// The cause outside of memory that has grown most.
+fn rising(digest: &Digest) -> Option<String> {
+    let before = figures::counts(&digest.before);
+    let earlier =
+        |cause: i32| before.iter().find(|(of, _)| *of == cause).map_or(0, |(_, failures)| *failures);
+    let memory = [Cause::Oom, Cause::Starved, Cause::Unspecified].map(i32::from);
+    #[expect(clippy::cast_precision_loss, reason = "compared with half as much again")]
+    let rose = |(cause, now): &(i32, u64)| {
+        !memory.contains(cause) && *now >= RISE.0 && *now as f64 >= earlier(*cause) as f64 * RISE.1
+    };
+    let now = figures::counts(&digest.now);
+    let (cause, now) = now.into_iter().filter(rose).max_by_key(|(cause, now)| now - earlier(*cause))?;
+    let of = Cause::try_from(cause).unwrap_or_default();
+    let name = words::cause_name(of);
+    let earlier = count(earlier(cause));
+    Some(format!(
+        "Failures by {name} rose from {earlier} to {}: `plimsoll attempts --cause {}` lists them.",
+        count(now),
+        words::cause(of)
+    ))
+}
+
+fn waster(digest: &Digest) -> Option<String> {
+    let (group, sums) = digest.wasters().next()?;
+    let all = digest.now.memory_wasted_gib_hours;
+    let wasted = sums.memory_wasted_gib_hours;
+    (wasted >= all * WASTER && wasted >= 1.0).then(|| {
+        format!(
+            "{} wasted {} GiB h, {} of all, and used {} of what it asked for: let it ask for less.",
+            clean(&group.name),
+            amount(wasted),
+            numbers::share(wasted, all),
+            numbers::share(sums.memory_used_of_asked_gib_hours, sums.memory_asked_gib_hours)
+        )
+    })
+}
+
+fn moved(digest: &Digest) -> Option<String> {
+    let worst = digest.stats.regressions.iter().find(|moved| moved.factor > 1.0)?;
+    let changed =
+        if worst.changed.is_empty() { String::new() } else { format!(", with {}", clean(&worst.changed)) };
+    Some(format!(
+        "{} needs {:.1} x the memory that it did since {}{changed}: find out whether it must.",
+        clean(&worst.key),
+        worst.factor,
+        clean(&worst.attempt)
+    ))
+}
+
+/// Predicted sizes that would have done better than those that were asked for.
+fn switch_on(now: &StatsTotals) -> Option<String> {
+    let would = now.would_have_been.as_ref().filter(|would| would.attempts >= ENOUGH)?;
+    let saved = would.asked_gib_hours - would.predicted_gib_hours;
+    (saved > would.asked_gib_hours * WASTER && would.would_fail <= would.failed).then(|| {
+        format!(
+            "With the predicted sizes {} GiB h ({}) less would have been asked for, and {} instead of {} failed for memory: take them.",
+            amount(saved),
+            numbers::share(saved, would.asked_gib_hours),
+            count(would.would_fail),
+            count(would.failed)
+        )
+    })
+}
+
+/// Predictions that hold less than they promise.
+#[expect(clippy::cast_precision_loss, reason = "compared with 95 %")]
+fn held(now: &StatsTotals) -> Option<String> {
+    let held = now.calibration.as_ref().filter(|held| held.attempts >= ENOUGH)?;
+    ((held.within_limit as f64) < held.attempts as f64 * EXPECTED).then(|| {
+        format!(
+            "Predicted memory limits held in {} of {} attempts, and 95 % are expected: look at the packages whose need varies most.",
+            numbers::rate(held.within_limit, held.attempts),
+            count(held.attempts)
+        )
+    })
+}
+
+/// Retries that could not help.
+fn again(now: &StatsTotals) -> Option<String> {
+    let in_vain = [Cause::Deterministic, Cause::Configuration, Cause::Canceled].map(i32::from);
+    let of = now.retries_by_cause.iter().filter(|of| in_vain.contains(&of.cause));
+    let retries: u64 = of.map(|of| of.count).sum();
+    (retries >= RISE.0).then(|| {
+        format!(
+            "{} retries were of failures that come again: let `plimsoll should-retry` decide.",
+            count(retries)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::tests::{empty, full},
+        *,
+    };
+
+    #[test]
+    fn each_thing_that_stands_out_is_one_sentence() {
+        let said = next(&full());
+        let expected = [
+            "20 builds had too little memory, 18 of them of zlib [2J (11 the time before): let jobs ask for what `plimsoll predict` says.",
+            "Failures by infra rose from 0 to 14: `plimsoll attempts --cause infra` lists them.",
+            "llvm<script>alert(1)</script> wasted 200 GiB h, 65 % of all, and used 23 % of what it asked for: let it ask for less.",
+            "hdf5@1.14 <b> needs 2.5 x the memory that it did since gitlab.com:77, with version 1.12 -> 1.14: find out whether it must.",
+            "With the predicted sizes 250 GiB h (62 %) less would have been asked for, and 3 instead of 20 failed for memory: take them.",
+            "Predicted memory limits held in 91.0 % of 1,000 attempts, and 95 % are expected: look at the packages whose need varies most.",
+            "9 retries were of failures that come again: let `plimsoll should-retry` decide.",
+        ];
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn a_quiet_week_says_so_and_an_empty_one_does_not_praise() {
+        let quiet = Digest { now: StatsTotals { attempts: 5, ..StatsTotals::default() }, ..empty() };
+        assert_eq!(next(&quiet), ["Nothing stands out: go on as you are."]);
+        assert!(next(&empty())[0].starts_with("Nothing was measured"));
+    }
+
+    #[test]
+    fn predictions_that_would_fail_more_often_are_not_recommended() {
+        let mut digest = full();
+        digest.now.would_have_been.as_mut().unwrap().would_fail = 21;
+        assert!(!next(&digest).iter().any(|said| said.contains("take them")));
+    }
+}

@@ -1,0 +1,152 @@
+//! A series as lines of a terminal: memory against its limit, what happened at which moment, and CPU.
+
+use plimsoll_proto::v1::{Sample, Summary};
+
+use super::titled;
+use crate::ask::{
+    look::{Look, Paint},
+    numbers,
+};
+
+/// Cells of a drawing at most.
+const COLUMNS: usize = 60;
+
+/// What one cell of a drawing stands for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moment {
+    need: u64,
+    millicores: u64,
+    killed: bool,
+    starved: bool,
+}
+
+/// Lines for memory, events and CPU over time; none without samples.
+pub(super) fn draw(series: &[Sample], summary: &Summary, look: Look) -> String {
+    let moments = moments(series, look.room(50, COLUMNS));
+    let Some(last) = series.last().filter(|_| !moments.is_empty()) else { return String::new() };
+    let resources = summary.resources.unwrap_or_default();
+    let mut text = memory(&moments, resources.memory_limit_bytes, look);
+    if moments.iter().any(|moment| moment.killed || moment.starved) {
+        text.push_str(&titled("", &events(&moments, look)));
+    }
+    let cores: Vec<u64> = moments.iter().map(|moment| moment.millicores).collect();
+    let most = cores.iter().copied().max().unwrap_or(0);
+    let line = numbers::sparkline(&cores, cores.len(), None);
+    text.push_str(&titled(
+        "cpu",
+        &format!("{line}  full height: {} cores", numbers::millicores(most / 10 * 10)),
+    ));
+    let axis = axis(moments.len(), &numbers::millis(last.elapsed_ms));
+    text + &titled("", &look.paint(Paint::Faint, &axis))
+}
+
+/// The need, red where it is at the limit.
+fn memory(moments: &[Moment], limit: Option<u64>, look: Look) -> String {
+    let needs: Vec<u64> = moments.iter().map(|moment| moment.need).collect();
+    let near = |need: u64| limit.is_some_and(|limit| u128::from(need) * 20 >= u128::from(limit) * 19);
+    let blocks = numbers::sparkline(&needs, needs.len(), limit);
+    let mut line = String::new();
+    for (block, need) in blocks.chars().zip(&needs) {
+        let paint = if near(*need) { Paint::Bad } else { Paint::Plain };
+        line.push_str(&look.paint(paint, &block.to_string()));
+    }
+    let most = needs.iter().copied().max().unwrap_or(0);
+    let height = match limit {
+        Some(limit) if limit >= most => format!("the limit, {}", numbers::bytes(limit)),
+        _ => numbers::bytes(most),
+    };
+    titled("need", &format!("{line}  full height: {height}"))
+}
+
+fn events(moments: &[Moment], look: Look) -> String {
+    let mark = |moment: &Moment| match moment {
+        Moment { killed: true, .. } => '×',
+        Moment { starved: true, .. } => '~',
+        _ => ' ',
+    };
+    let line: String = moments.iter().map(mark).collect();
+    let killed = moments.iter().any(|moment| moment.killed).then_some("× killed for memory");
+    let starved = moments.iter().any(|moment| moment.starved).then_some("~ starved");
+    let legend: Vec<&str> = killed.into_iter().chain(starved).collect();
+    format!("{}  {}", look.paint(Paint::Bad, &line), legend.join(", "))
+}
+
+fn axis(cells: usize, end: &str) -> String {
+    let dots = "·".repeat(cells.saturating_sub(end.chars().count() + 3));
+    format!("0 {dots} {end}")
+}
+
+/// The series in at most `cells` moments of equal length. One without a sample is as the one before it.
+fn moments(series: &[Sample], cells: usize) -> Vec<Moment> {
+    let cells = cells.min(series.len());
+    let end = series.last().map_or(0, |last| last.elapsed_ms).max(1);
+    let mut moments: Vec<Option<Moment>> = vec![None; cells];
+    let mut before = Sample::default();
+    for sample in series {
+        let nth = u128::from(sample.elapsed_ms.saturating_sub(1)) * cells as u128 / u128::from(end);
+        let Some(moment) = usize::try_from(nth).ok().and_then(|nth| moments.get_mut(nth)) else { continue };
+        let seen = moment.get_or_insert_default();
+        let rose = |now: Option<u64>, before: Option<u64>| now.unwrap_or(0) > before.unwrap_or(0);
+        seen.need = seen.need.max(sample.need_max_bytes.unwrap_or(sample.need_bytes));
+        seen.killed |= rose(sample.oom_kill, before.oom_kill);
+        seen.starved |= rose(sample.starved_ms, before.starved_ms);
+        let (cpu, time) = (
+            sample.cpu_usec.saturating_sub(before.cpu_usec),
+            sample.elapsed_ms - before.elapsed_ms.min(sample.elapsed_ms),
+        );
+        // microseconds of CPU in a millisecond are thousandths of a core
+        seen.millicores = seen.millicores.max(cpu.checked_div(time).unwrap_or(0));
+        before = *sample;
+    }
+    let mut last = Moment::default();
+    let filled = moments.into_iter().map(|moment| {
+        last = moment.unwrap_or(Moment { killed: false, starved: false, ..last });
+        last
+    });
+    filled.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::v1::Resources;
+
+    use super::*;
+
+    fn sample(elapsed_ms: u64, need_bytes: u64, cpu_usec: u64) -> Sample {
+        Sample { elapsed_ms, need_bytes, cpu_usec, oom_kill: Some(0), ..Sample::default() }
+    }
+
+    fn drawn(series: &[Sample], limit: Option<u64>, colour: bool) -> String {
+        let resources = Some(Resources { memory_limit_bytes: limit, ..Resources::default() });
+        draw(series, &Summary { resources, ..Summary::default() }, Look { columns: None, colour })
+    }
+
+    #[test]
+    fn memory_is_drawn_against_its_limit_with_what_happened() {
+        let mut series = vec![
+            sample(1000, 1 << 30, 2_000_000),
+            sample(2000, 2 << 30, 3_000_000),
+            sample(3000, 4 << 30, 3_500_000),
+        ];
+        series[2].oom_kill = Some(1);
+        series[1].starved_ms = Some(10);
+        let text = drawn(&series, Some(4 << 30), false);
+        let expected = "need        ▂▄█  full height: the limit, 4.00 GiB\n             \
+                        ~×  × killed for memory, ~ starved\n\
+                        cpu         █▄▂  full height: 2 cores\n            \
+                        0  3.0 s\n";
+        assert_eq!(text, expected);
+        assert!(drawn(&series, Some(4 << 30), true).contains("▂▄\u{1b}[31m█\u{1b}[0m"));
+        assert!(drawn(&series, None, false).contains("full height: 4.00 GiB"));
+        assert_eq!(drawn(&[], None, false), "");
+    }
+
+    #[test]
+    fn a_drawing_is_straight_in_time_also_where_samples_are_dense() {
+        let dense = (1..=50).map(|n| sample(n * 20, 8, 0));
+        let series: Vec<Sample> = dense.chain((2..=60).map(|n| sample(n * 1000, 1, 0))).collect();
+        let text = drawn(&series, None, false);
+        let blocks = text.lines().next().unwrap().matches('█').count();
+        assert_eq!(blocks, 1, "one of sixty seconds: {text}");
+    }
+}

@@ -1,0 +1,221 @@
+//! Sums over attempts for people: a line for each thing that is known.
+
+use std::fmt::Write as _;
+
+use plimsoll_proto::v1::{Calibration, CauseCount, StatsTotals, WouldHaveBeen};
+
+use super::titled;
+use crate::ask::{
+    look::{Look, Paint},
+    numbers::{self, amount, count},
+    words,
+};
+
+/// Lines of the sums. Money is said where something has a price.
+pub(super) fn lines(sums: &StatsTotals, currency: &str, look: Look) -> String {
+    let StatsTotals { attempts, succeeded, failed, lost, retries, .. } = sums;
+    let mut text = titled(
+        "attempts",
+        &format!(
+            "{}: {} succeeded, {} failed, {} lost; {} were retries",
+            count(*attempts),
+            count(*succeeded),
+            count(*failed),
+            count(*lost),
+            count(*retries)
+        ),
+    );
+    let failures = causes(sums);
+    if !failures.is_empty() {
+        text.push_str(&titled("failures", &look.paint(Paint::Bad, &failures)));
+    }
+    if let Some(retries) = retried(sums) {
+        text.push_str(&titled("retries", &retries));
+    }
+    let hours = format!("{} h of building, {} core h", amount(sums.wall_hours), amount(sums.cpu_core_hours));
+    text.push_str(&titled("time", &hours));
+    text.push_str(&titled("memory", &memory(sums)));
+    if sums.cpu_asked_core_hours > 0.0 {
+        text.push_str(&titled("cpu", &cpu(sums)));
+    }
+    if sums.need_over_ask_max > 0.0 {
+        let (mean, most) = (sums.need_over_ask_mean, sums.need_over_ask_max);
+        text.push_str(&titled("need / ask", &format!("{mean:.2} on average, {most:.2} at most")));
+    }
+    if !currency.is_empty() {
+        let (asked, wasted) = (sums.asked_money, sums.wasted_money);
+        let share = numbers::share(wasted, asked);
+        let asked = numbers::money(asked, currency);
+        text.push_str(&titled(
+            "money",
+            &format!("of {asked}, {} ({share}) wasted", numbers::money(wasted, currency)),
+        ));
+    }
+    if let Some(held) = sums.calibration.as_ref().and_then(calibration) {
+        text.push_str(&titled("predicted", &held));
+    }
+    if let Some(instead) = sums.would_have_been.as_ref().and_then(|would| would_have_been(would, currency)) {
+        text.push_str(&titled("would be", &instead));
+    }
+    text
+}
+
+/// Failures by cause, most first.
+fn causes(sums: &StatsTotals) -> String {
+    if !sums.causes.is_empty() {
+        return by_cause(&sums.causes);
+    }
+    // a server that does not count all causes counts these
+    let known = [("oom", sums.oom), ("starved", sums.starved)].into_iter().filter(|(_, count)| *count > 0);
+    known.map(|(cause, failures)| format!("{cause} {}", count(failures))).collect::<Vec<_>>().join(", ")
+}
+
+fn by_cause(counts: &[CauseCount]) -> String {
+    let mut counts: Vec<&CauseCount> = counts.iter().filter(|cause| cause.count > 0).collect();
+    counts.sort_by_key(|cause| std::cmp::Reverse(cause.count));
+    let said = counts.into_iter().map(|of| format!("{} {}", words::cause_name(of.cause()), count(of.count)));
+    said.collect::<Vec<_>>().join(", ")
+}
+
+fn retried(sums: &StatsTotals) -> Option<String> {
+    let of = by_cause(&sums.retries_by_cause);
+    let mut said = Vec::new();
+    if !of.is_empty() {
+        said.push(format!("after {of}"));
+    }
+    if sums.retries_helped > 0 {
+        said.push(format!("{} helped", count(sums.retries_helped)));
+    }
+    if sums.retries_avoided > 0 {
+        said.push(format!("{} were not made because a verdict said no", count(sums.retries_avoided)));
+    }
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+fn memory(sums: &StatsTotals) -> String {
+    let used = numbers::share(sums.memory_used_of_asked_gib_hours, sums.memory_asked_gib_hours);
+    format!(
+        "{} GiB h used; of {} asked, {} ({used}) used and {} wasted; highest need {}",
+        amount(sums.memory_used_gib_hours),
+        amount(sums.memory_asked_gib_hours),
+        amount(sums.memory_used_of_asked_gib_hours),
+        amount(sums.memory_wasted_gib_hours),
+        numbers::bytes(sums.need_peak_max_bytes),
+    )
+}
+
+fn cpu(sums: &StatsTotals) -> String {
+    let used = numbers::share(sums.cpu_used_of_asked_core_hours, sums.cpu_asked_core_hours);
+    format!(
+        "of {} core h asked, {} ({used}) used and {} wasted",
+        amount(sums.cpu_asked_core_hours),
+        amount(sums.cpu_used_of_asked_core_hours),
+        amount(sums.cpu_wasted_core_hours),
+    )
+}
+
+/// How predictions held; `None` if there were none.
+pub(in crate::ask) fn calibration(held: &Calibration) -> Option<String> {
+    if held.attempts == 0 {
+        return None;
+    }
+    let mut text = format!(
+        "{} attempts: {} stayed within the limit, {} within the request",
+        count(held.attempts),
+        numbers::rate(held.within_limit, held.attempts),
+        numbers::rate(held.within_request, held.attempts),
+    );
+    if held.timed > 0 {
+        let _written =
+            write!(text, ", {} within the time for 95 %", numbers::rate(held.within_wall_p95, held.timed));
+    }
+    let _written = write!(text, "; limits off by {:.2} x on average", held.error_log2_mean.exp2());
+    Some(text)
+}
+
+/// What predicted sizes would have changed; `None` if nothing was predicted.
+pub(in crate::ask) fn would_have_been(would: &WouldHaveBeen, currency: &str) -> Option<String> {
+    if would.attempts == 0 {
+        return None;
+    }
+    let mut text = format!(
+        "with the predicted sizes of {} attempts: {} instead of {} GiB h asked",
+        count(would.attempts),
+        amount(would.predicted_gib_hours),
+        amount(would.asked_gib_hours),
+    );
+    if !currency.is_empty() && would.asked_money > 0.0 {
+        let (predicted, asked) = (would.predicted_money, would.asked_money);
+        let predicted = numbers::money(predicted, currency);
+        let _written = write!(text, " ({predicted} instead of {})", numbers::money(asked, currency));
+    }
+    let (would_fail, failed) = (count(would.would_fail), count(would.failed));
+    let _written = write!(text, ", {would_fail} instead of {failed} failures for memory");
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_proto::v1::Cause;
+
+    use super::*;
+
+    #[test]
+    fn each_thing_that_is_known_has_a_line_and_the_rest_has_none() {
+        let cause = |cause: Cause, count| CauseCount { cause: cause.into(), count };
+        let sums = StatsTotals {
+            attempts: 1234,
+            succeeded: 1200,
+            failed: 34,
+            retries: 8,
+            causes: vec![cause(Cause::Infra, 4), cause(Cause::ToolOom, 30)],
+            retries_by_cause: vec![cause(Cause::Infra, 4)],
+            retries_avoided: 3,
+            retries_helped: 2,
+            cpu_asked_core_hours: 8.0,
+            cpu_used_of_asked_core_hours: 2.0,
+            cpu_wasted_core_hours: 6.0,
+            need_over_ask_mean: 0.31,
+            need_over_ask_max: 1.2,
+            asked_money: 45.0,
+            wasted_money: 12.3,
+            calibration: Some(Calibration {
+                attempts: 1000,
+                within_limit: 971,
+                within_request: 800,
+                timed: 100,
+                within_wall_p95: 95,
+                error_log2_mean: 1.0,
+            }),
+            would_have_been: Some(WouldHaveBeen {
+                attempts: 1000,
+                asked_gib_hours: 100.0,
+                predicted_gib_hours: 40.0,
+                failed: 30,
+                would_fail: 3,
+                asked_money: 45.0,
+                predicted_money: 20.0,
+            }),
+            ..StatsTotals::default()
+        };
+        let text = lines(&sums, "EUR", Look::default());
+        for line in [
+            "attempts    1,234: 1,200 succeeded, 34 failed, 0 lost; 8 were retries\n",
+            "failures    tool oom 30, infra 4\n",
+            "retries     after infra 4; 2 helped; 3 were not made because a verdict said no\n",
+            "cpu         of 8.00 core h asked, 2.00 (25 %) used and 6.00 wasted\n",
+            "need / ask  0.31 on average, 1.20 at most\n",
+            "money       of 45.00 EUR, 12.30 EUR (27 %) wasted\n",
+            "predicted   1,000 attempts: 97.1 % stayed within the limit, 80.0 % within the request, \
+             95.0 % within the time for 95 %; limits off by 2.00 x on average\n",
+            "would be    with the predicted sizes of 1,000 attempts: 40.00 instead of 100 GiB h asked \
+             (20.00 EUR instead of 45.00 EUR), 3 instead of 30 failures for memory\n",
+        ] {
+            assert!(text.contains(line), "{line:?} in {text}");
+        }
+        let plain =
+            lines(&StatsTotals { attempts: 1, oom: 1, ..StatsTotals::default() }, "", Look::default());
+        let names: Vec<&str> = plain.lines().filter_map(|line| line.split("  ").next()).collect();
+        assert_eq!(names, ["attempts", "failures", "time", "memory"]);
+    }
+}

@@ -1,0 +1,99 @@
+//! What an agent shows to say who it is: a token that its CI system, its cluster or the server's operator gave it.
+
+use std::{
+    fmt,
+    fs::File,
+    io::{self, Read as _},
+    path::PathBuf,
+};
+
+use tonic::{
+    Request,
+    metadata::{Ascii, MetadataValue},
+};
+
+/// Bytes of a token, at most, as the server takes them.
+const TOKEN_BYTES: u64 = 16 * 1024;
+
+/// A token, or where it lies. It is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Token {
+    /// The token itself.
+    Text(String),
+    /// A file that holds it. It is read for each request: whoever wrote it renews it.
+    File(PathBuf),
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(_) => f.write_str("Token"),
+            Self::File(path) => write!(f, "Token in {}", path.display()),
+        }
+    }
+}
+
+impl Token {
+    fn header(&self) -> Result<MetadataValue<Ascii>, String> {
+        let text = match self {
+            Self::Text(text) => text.clone(),
+            Self::File(path) => {
+                let wrong = |error: io::Error| format!("token: cannot read {}: {error}", path.display());
+                let mut text = String::new();
+                let file = File::open(path).map_err(wrong)?;
+                file.take(TOKEN_BYTES + 1).read_to_string(&mut text).map_err(wrong)?;
+                text
+            }
+        };
+        let token = text.trim();
+        if token.is_empty() || token.len() as u64 > TOKEN_BYTES {
+            return Err(format!("token: has {} bytes, expected 1 to {TOKEN_BYTES}", token.len()));
+        }
+        let mut header: MetadataValue<Ascii> = format!("Bearer {token}")
+            .parse()
+            .map_err(|_strange| "token: holds characters that no token has".to_owned())?;
+        header.set_sensitive(true);
+        Ok(header)
+    }
+}
+
+/// A request with the token, if there is one.
+///
+/// # Errors
+/// The token cannot be read, or is none; in words.
+pub(crate) fn with_token<T>(token: Option<&Token>, message: T) -> Result<Request<T>, String> {
+    let mut request = Request::new(message);
+    if let Some(token) = token {
+        request.metadata_mut().insert("authorization", token.header()?);
+    }
+    Ok(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_renewed_file_is_read_again_and_a_token_is_never_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        let token = Token::File(path.clone());
+        let sent = || {
+            let request = with_token(Some(&token), ())?;
+            Ok(request.metadata().get("authorization").unwrap().to_str().unwrap().to_owned())
+        };
+        let missing: Result<String, String> = sent();
+        assert!(missing.unwrap_err().starts_with("token: cannot read"));
+        for text in ["one", "two"] {
+            std::fs::write(&path, format!("{text}\n")).unwrap();
+            assert_eq!(sent(), Ok(format!("Bearer {text}")));
+        }
+        std::fs::write(&path, "x".repeat(20_000)).unwrap();
+        assert!(sent().unwrap_err().contains("expected 1 to 16384"));
+        let shown = format!("{:?}", with_token(Some(&Token::Text("secret".into())), ()).unwrap());
+        assert!(!shown.contains("secret"), "{shown}");
+        for wrong in ["", "a\nb", "\u{e9}"] {
+            assert!(with_token(Some(&Token::Text(wrong.into())), ()).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Predictions that were worked out since the history last changed: a burst of pipelines asks for the same specs again and again.
+//!
+//! A prediction depends on what is built, the history and the settings alone, so what was worked out for the same history is the
+//! answer. One change of the history drops all of them. Bounded; a full table begins anew.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Mutex, PoisonError},
+};
+
+use foldhash::fast::RandomState;
+
+use crate::{
+    domain::{History, Key, Prediction},
+    learned::Learned,
+    predict,
+};
+
+/// Predictions that are kept: those of a large stack. About 4 MB.
+const MOST: usize = 4096;
+
+/// Answers by key, for one state of the history and one set of settings.
+#[derive(Debug, Default)]
+pub(crate) struct Answers(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    /// The state of the history that they come from.
+    changes: u64,
+    known: HashMap<Key, Prediction, RandomState>,
+}
+
+impl Answers {
+    /// What the next attempt of `key` should ask for. `settings` must be the same in every call.
+    pub(crate) fn predict(&self, learned: &Learned, key: &Key, settings: &predict::Settings) -> Prediction {
+        let key = built(key);
+        let now = learned.read(History::changes);
+        if let Some(known) = self.table(|table| table.at(now)?.get(&key).cloned()) {
+            return known;
+        }
+        // both under one lock: the answer belongs to exactly this state
+        let (changes, prediction) =
+            learned.read(|history| (history.changes(), predict::predict(history, &key, settings)));
+        let answer = prediction.clone();
+        self.table(|table| {
+            let Some(known) = table.at(changes) else { return };
+            if known.len() >= MOST {
+                known.clear();
+            }
+            known.insert(key, answer);
+        });
+        prediction
+    }
+
+    fn table<T>(&self, with: impl FnOnce(&mut Table) -> T) -> T {
+        with(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Table {
+    /// The answers for a state of the history; `None` if a newer one is known.
+    fn at(&mut self, changes: u64) -> Option<&mut HashMap<Key, Prediction, RandomState>> {
+        if changes > self.changes {
+            self.known.clear();
+            self.changes = changes;
+        }
+        (changes == self.changes).then_some(&mut self.known)
+    }
+}
+
+/// The key without what changes from pipeline to pipeline, which no prediction looks at: this one is asked for it, so it cannot.
+fn built(key: &Key) -> Key {
+    Key {
+        project: key.project.clone(),
+        stack: key.stack.clone(),
+        package: key.package.clone(),
+        version: key.version.clone(),
+        variants: key.variants.clone(),
+        compiler: key.compiler.clone(),
+        compiler_version: key.compiler_version.clone(),
+        arch: key.arch.clone(),
+        build_system: key.build_system.clone(),
+        git_ref: String::new(),
+        owner: String::new(),
+        labels: BTreeMap::new(),
+        hints: key.hints,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::test_summary;
+
+    fn key(package: &str) -> Key {
+        Key { package: package.into(), ..Key::default() }
+    }
+
+    #[test]
+    fn an_answer_is_that_of_the_history_as_it_is_now() {
+        let (learned, answers) = (Learned::new(History::new(100)), Answers::default());
+        let settings = predict::Settings::default();
+        let asked = |package| answers.predict(&learned, &key(package), &settings);
+        let worked_out = |package| learned.read(|h| predict::predict(h, &key(package), &settings));
+        for n in 0..5 {
+            for package in ["zlib", "hdf5", "zlib"] {
+                assert_eq!(asked(package), worked_out(package), "after {n} attempts");
+            }
+            learned.learn(test_summary(&n.to_string(), "zlib", "1", 100 << n));
+        }
+        let before = asked("zlib");
+        let mut settled = test_summary("4", "zlib", "1", 100);
+        settled.need_peak.0 *= 50;
+        learned.settle(settled);
+        assert_ne!(asked("zlib"), before, "an attempt that was settled counts at once");
+    }
+
+    #[test]
+    fn answers_are_bounded() {
+        let (learned, answers) = (Learned::new(History::new(100)), Answers::default());
+        let settings = predict::Settings::default();
+        for n in 0..MOST + 5 {
+            let of_a_pipeline = Key { git_ref: n.to_string(), ..key(&n.to_string()) };
+            for asked in [key(&n.to_string()), of_a_pipeline] {
+                answers.predict(&learned, &asked, &settings);
+            }
+        }
+        assert_eq!(answers.table(|table| table.known.len()), 5);
+        learned.learn(test_summary("1", "zlib", "1", 100));
+        answers.predict(&learned, &key("zlib"), &settings);
+        assert_eq!(answers.table(|table| (table.changes, table.known.len())), (1, 1));
+    }
+}

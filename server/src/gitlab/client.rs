@@ -1,0 +1,288 @@
+//! One question to GitLab, with its bounds: the time it may take, the bytes that are read of the answer, how often it is asked.
+
+use std::{
+    fs, io,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anyhow::{Context as _, ensure};
+use axum::{
+    body::Bytes,
+    http::{HeaderValue, Request, StatusCode, header},
+};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client as Hyper, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::rustls::{
+    ClientConfig, RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
+
+use super::{
+    pace::{Pace, Terms, asked_for},
+    settings::{Place, Settings},
+};
+use crate::{
+    clock::Clock,
+    metrics::{Kind, Metrics},
+};
+
+/// Times that one question is asked.
+const TRIES: u32 = 4;
+/// Most bytes that are read of an answer, whatever is kept of them: GitLab's own bound for a log is 100 MB, and what
+/// prints so much says why it failed at the end, which is then not seen.
+const READ_BYTES: usize = 64 * 1024 * 1024;
+
+/// What is kept of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// All of it, if it has at most so many bytes.
+    All(usize),
+    /// Its last bytes.
+    Last(usize),
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) body: Vec<u8>,
+    /// There are more pages.
+    pub(super) has_more: bool,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// It is not there, or not any more.
+    Gone,
+    /// GitLab does not let us.
+    Refused,
+    /// It has no time for us, or does not answer.
+    Away,
+    /// What it says is not what it should be.
+    Malformed,
+}
+
+/// Asks GitLab. The token is never written anywhere.
+pub(crate) struct Client {
+    http: Hyper<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    place: Place,
+    token_file: PathBuf,
+    token: Mutex<HeaderValue>,
+    pace: Pace,
+    metrics: Arc<Metrics>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// With what the operator set; `None` if nothing shall be asked.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not what it should be.
+    pub(crate) fn open(
+        settings: &Settings,
+        terms: Terms,
+        metrics: Arc<Metrics>,
+    ) -> anyhow::Result<Option<Self>> {
+        let (Some(place), Some(file)) = (settings.url.clone(), settings.token_file.clone()) else {
+            return Ok(None);
+        };
+        let token = Mutex::new(token(&file).context("gitlab_token_file")?);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(trusting(settings)?)
+            .https_or_http()
+            .enable_http1()
+            .build();
+        let http = Hyper::builder(TokioExecutor::new()).build(connector);
+        Ok(Some(Self { http, place, token_file: file, token, pace: Pace::new(terms), metrics }))
+    }
+
+    /// The host, as the ids of its attempts begin.
+    pub(super) fn host(&self) -> &str {
+        self.place.host()
+    }
+
+    /// Asks, again if that can help.
+    pub(super) async fn get(&self, path: &str, keep: Keep) -> Result<Answer, Trouble> {
+        let mut read_again = false;
+        let mut tries = 0;
+        loop {
+            if !self.pace.turn().await {
+                self.count("no_turn");
+                return Err(Trouble::Away);
+            }
+            let (kind, result) = self.once(path, keep).await;
+            self.count(kind);
+            match result {
+                // a token is renewed by writing another one into the file
+                Err(Trouble::Refused) if kind == "unauthorized" && !read_again && self.read_token() => {
+                    read_again = true;
+                }
+                Err(Trouble::Away) => {
+                    tries += 1;
+                    if tries >= TRIES {
+                        tracing::warn!(
+                            path,
+                            kind,
+                            "GitLab does not answer; its hooks count alone for a while"
+                        );
+                        self.pace.rest();
+                        return Err(Trouble::Away);
+                    }
+                    sleep(self.pace.backoff(tries - 1, path)).await;
+                }
+                result => {
+                    if let Err(trouble) = result {
+                        tracing::info!(path, kind, ?trouble, "GitLab does not say what it was asked");
+                    }
+                    return result;
+                }
+            }
+        }
+    }
+
+    /// One request: the word for what became of it, and its answer.
+    async fn once(&self, path: &str, keep: Keep) -> (&'static str, Result<Answer, Trouble>) {
+        let Some(request) = self.request(path) else { return ("malformed", Err(Trouble::Malformed)) };
+        let asking = async {
+            let answer = match self.http.request(request).await {
+                Ok(answer) => answer,
+                Err(error) => {
+                    tracing::debug!(path, ?error, "cannot ask GitLab");
+                    return ("unreachable", Err(Trouble::Away));
+                }
+            };
+            let (head, body) = answer.into_parts();
+            let wait = asked_for(&head.headers, Clock.now_unix_ms());
+            if let Some(time) = wait {
+                self.pace.wait(time);
+            }
+            if let Some(refused) = refused(head.status) {
+                return (refused.0, Err(refused.1));
+            }
+            let has_more = head.headers.get("x-next-page").is_some_and(|page| !page.is_empty());
+            match read(body, keep).await {
+                Ok(body) => ("ok", Ok(Answer { body, has_more })),
+                Err(Unread::Cut) => ("cut", Err(Trouble::Away)),
+                Err(Unread::TooLarge) => ("too_large", Err(Trouble::Malformed)),
+            }
+        };
+        let answered = timeout(self.pace.terms().answer_within, asking).await;
+        answered.unwrap_or(("slow", Err(Trouble::Away)))
+    }
+
+    fn request(&self, path: &str) -> Option<Request<Empty<Bytes>>> {
+        let token = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let request = Request::get(self.place.api(path))
+            .header("PRIVATE-TOKEN", token)
+            .header(header::USER_AGENT, "plimsoll-server");
+        request.body(Empty::new()).ok()
+    }
+
+    /// Reads the token again; whether it is another one.
+    fn read_token(&self) -> bool {
+        let read = token(&self.token_file).inspect_err(|error| {
+            tracing::error!(error = format!("{error:#}"), "GitLab refuses the token, and there is no other");
+        });
+        let Ok(read) = read else { return false };
+        let mut token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = *token != read;
+        if !is_new {
+            tracing::error!("GitLab refuses the token in gitlab_token_file; write a valid one into it");
+        }
+        *token = read;
+        is_new
+    }
+
+    fn count(&self, kind: &'static str) {
+        self.metrics.gitlab_requests.get_or_create(&Kind::of(kind)).inc();
+    }
+}
+
+/// What a status says, unless it is well.
+fn refused(status: StatusCode) -> Option<(&'static str, Trouble)> {
+    Some(match status {
+        StatusCode::OK => return None,
+        StatusCode::TOO_MANY_REQUESTS => ("limited", Trouble::Away),
+        StatusCode::NOT_FOUND | StatusCode::GONE => ("gone", Trouble::Gone),
+        StatusCode::UNAUTHORIZED => ("unauthorized", Trouble::Refused),
+        status if status.is_server_error() => ("failed", Trouble::Away),
+        // a redirection among them: the token is for the place that was named, and no other
+        _ => ("refused", Trouble::Refused),
+    })
+}
+
+enum Unread {
+    Cut,
+    TooLarge,
+}
+
+async fn read(mut body: Incoming, keep: Keep) -> Result<Vec<u8>, Unread> {
+    let (mut kept, mut read) = (Vec::new(), 0_usize);
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_broken| Unread::Cut)?.into_data() else { continue };
+        read = read.saturating_add(data.len());
+        kept.extend_from_slice(&data);
+        match keep {
+            Keep::All(most) if kept.len() > most => return Err(Unread::TooLarge),
+            // not at each piece: moving the kept bytes takes time
+            Keep::Last(most) if kept.len() > most.saturating_mul(4) => cut_front(&mut kept, most),
+            _ => {}
+        }
+        if read > READ_BYTES {
+            return Err(Unread::TooLarge);
+        }
+    }
+    if let Keep::Last(most) = keep {
+        cut_front(&mut kept, most);
+    }
+    Ok(kept)
+}
+
+fn cut_front(bytes: &mut Vec<u8>, most: usize) {
+    bytes.drain(..bytes.len().saturating_sub(most));
+}
+
+/// The token in a file.
+fn token(file: &std::path::Path) -> anyhow::Result<HeaderValue> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    ensure!(
+        !text.trim().is_empty(),
+        "{} is empty; write a token with the scope read_api into it",
+        file.display()
+    );
+    let mut token = HeaderValue::from_str(text.trim())
+        .map_err(|_hidden| io::Error::other(format!("{} holds what no token holds", file.display())))?;
+    token.set_sensitive(true);
+    Ok(token)
+}
+
+/// Those whom the system trusts, and the CA that the operator names.
+fn trusting(settings: &Settings) -> anyhow::Result<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if let Some(file) = &settings.ca_file {
+        let found = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        for certificate in
+            found.with_context(|| format!("gitlab_ca_file: {} is no PEM file", file.display()))?
+        {
+            roots.add(certificate).context("gitlab_ca_file holds no CA's certificate")?;
+        }
+    }
+    Ok(ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth())
+}

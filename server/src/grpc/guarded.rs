@@ -1,0 +1,112 @@
+//! Who may call which rpc. A call that may not go on is answered here; the others carry who calls.
+
+use std::{
+    convert::Infallible,
+    future::ready,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use tonic::{
+    Code, Request, Status,
+    body::Body,
+    codegen::{BoxFuture, Service, http},
+};
+
+use crate::{
+    guard::Guard,
+    identity::{Denied, Identity, Role},
+};
+
+/// What an rpc needs; `None` for those that everybody may call: health and the wire's own description.
+fn role(path: &str) -> Option<Role> {
+    let (service, rpc) = path.trim_start_matches('/').split_once('/')?;
+    match service {
+        "plimsoll.v1.Collector" => Some(Role::Agent),
+        "plimsoll.v1.Stats" | "externalscaler.ExternalScaler" => Some(Role::Reader),
+        "plimsoll.v1.Placement" if rpc == "GetPools" => Some(Role::Reader),
+        "plimsoll.v1.Predictor" | "plimsoll.v1.Placement" => Some(Role::Caller),
+        service if service.starts_with("grpc.health.") || service.starts_with("grpc.reflection.") => None,
+        // what is new here is open to nobody until it says to whom
+        _ => Some(Role::Operator),
+    }
+}
+
+/// Who calls, as the guard found. Without a guard in front, as in tests of handlers, anyone.
+pub(super) fn caller<T>(request: &Request<T>) -> Arc<Identity> {
+    request.extensions().get().cloned().unwrap_or_else(Identity::anyone)
+}
+
+impl<S> tower::Layer<S> for Guard {
+    type Service = Guarded<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Guarded { inner, guard: self.clone() }
+    }
+}
+
+/// A service that only those may call who may.
+#[derive(Debug, Clone)]
+pub(crate) struct Guarded<S> {
+    inner: S,
+    guard: Guard,
+}
+
+impl<S, R> Service<http::Request<R>> for Guarded<S>
+where
+    S: Service<http::Request<R>, Response = http::Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Infallible>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: http::Request<R>) -> Self::Future {
+        let path = request.uri().path();
+        let Some(role) = role(path).filter(|_role| !self.guard.is_open()) else {
+            return Box::pin(self.inner.call(request));
+        };
+        let authorization = request.headers().get(http::header::AUTHORIZATION);
+        // a header that is no text is no token
+        let authorization = authorization.map(|header| header.to_str().unwrap_or_default());
+        match self.guard.check(authorization, &[], role, path) {
+            Ok(identity) => {
+                request.extensions_mut().insert(identity);
+                Box::pin(self.inner.call(request))
+            }
+            Err(denied) => Box::pin(ready(Ok(status(&denied).into_http()))),
+        }
+    }
+}
+
+fn status(denied: &Denied) -> Status {
+    let code = match denied {
+        Denied::Nobody | Denied::NotAccepted(_) => Code::Unauthenticated,
+        Denied::NoGrant | Denied::NotAllowed { .. } => Code::PermissionDenied,
+    };
+    Status::new(code, denied.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rpc_of_ours_needs_a_role_and_what_is_not_known_needs_the_strongest() {
+        for (path, expected) in [
+            ("/plimsoll.v1.Collector/Stream", Some(Role::Agent)),
+            ("/plimsoll.v1.Predictor/ShouldRetry", Some(Role::Caller)),
+            ("/plimsoll.v1.Stats/Watch", Some(Role::Reader)),
+            ("/plimsoll.v1.Placement/OpenTicket", Some(Role::Caller)),
+            ("/grpc.health.v1.Health/Check", None),
+            ("/plimsoll.v1.StatsX/Watch", Some(Role::Operator)),
+            ("/plimsoll.v2.Stats/Watch", Some(Role::Operator)),
+        ] {
+            assert_eq!(role(path), expected, "{path}");
+        }
+    }
+}

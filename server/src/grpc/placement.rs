@@ -1,0 +1,79 @@
+//! GetPools: call, convert.
+
+use plimsoll_proto::v1::{self as pb, placement_server::Placement};
+use tonic::{Request, Response, Status};
+
+use crate::{
+    placement::{Kind, Largest, Place, Policy, Pool},
+    placing::Placing,
+};
+
+/// The service `plimsoll.v1.Placement`.
+#[derive(Debug)]
+pub(super) struct PlacementService {
+    pub(super) placing: Placing,
+}
+
+#[tonic::async_trait]
+impl Placement for PlacementService {
+    async fn get_pools(
+        &self,
+        _request: Request<pb::GetPoolsRequest>,
+    ) -> Result<Response<pb::GetPoolsResponse>, Status> {
+        let now = self.placing.now();
+        let kinds = Kind::ALL.into_iter().filter_map(|known| Some(kind(known, now.kind(known)?)));
+        Ok(Response::new(pb::GetPoolsResponse {
+            pools: now
+                .pools()
+                .iter()
+                .map(|known| pool(known, self.placing.places().count(&known.name)))
+                .collect(),
+            currency: now.currency().to_owned(),
+            kinds: kinds.collect(),
+        }))
+    }
+}
+
+fn pool(pool: &Pool, open_attempts: u32) -> pb::Pool {
+    let Largest { memory_request, memory_limit, cpu_request, cpu_limit } = pool.largest;
+    pb::Pool {
+        name: pool.name.clone(),
+        arch: pool.arch.clone(),
+        max_memory_request_bytes: memory_request.map(|bytes| bytes.0),
+        max_memory_limit_bytes: memory_limit.map(|bytes| bytes.0),
+        max_cpu_request_cores: cpu_request.map(|cores| cores.0),
+        max_cpu_limit_cores: cpu_limit.map(|cores| cores.0),
+        max_disk_bytes: pool.disk.map(|bytes| bytes.0),
+        price_gib_hour: pool.price.gib_hour,
+        price_core_hour: pool.price.core_hour,
+        at_once: pool.at_once,
+        on_demand: pool.on_demand,
+        by_rule: pool.by_rule,
+        tags: pool.tags.clone(),
+        place: Some(place(&pool.place)),
+        open_attempts,
+    }
+}
+
+fn place(place: &Place) -> pb::Place {
+    let toleration = |toleration: &crate::placement::Toleration| pb::Toleration {
+        key: toleration.key.clone(),
+        operator: toleration.operator.clone(),
+        value: toleration.value.clone(),
+        effect: toleration.effect.clone(),
+    };
+    pb::Place {
+        node_selector: place.node_selector.clone().into_iter().collect(),
+        tolerations: place.tolerations.iter().map(toleration).collect(),
+        priority_class: place.priority_class.clone(),
+    }
+}
+
+fn kind(kind: Kind, policy: &Policy) -> pb::KindPolicy {
+    pb::KindPolicy {
+        kind: kind.as_str().to_owned(),
+        place: Some(place(&policy.place)),
+        raised_priority_class: policy.raised_priority_class.clone(),
+        at_once: policy.at_once,
+    }
+}

@@ -1,0 +1,64 @@
+//! Who may ask for which page.
+
+use axum::{
+    extract::{Request, State},
+    http::{StatusCode, header},
+    middleware::Next,
+    response::Response,
+};
+
+use super::refusal::refuse;
+use crate::{
+    admin::backup::ENDPOINT,
+    domain::Fault,
+    guard::Guard,
+    identity::{Denied, Role},
+};
+
+/// What a path needs; `None` for those that everybody may ask for.
+fn role(path: &str, has_hook_secret: bool) -> Option<Role> {
+    match path {
+        "/livez" | "/readyz" => None,
+        "/v1/allocation" => Some(Role::Caller),
+        // GitLab proves with the hook's own secret who it is
+        "/v1/collect" if has_hook_secret => None,
+        "/v1/collect" => Some(Role::Hook),
+        ENDPOINT => Some(Role::Operator),
+        _ => Some(Role::Reader),
+    }
+}
+
+/// Answers those who may not go on, and tells the others' handlers who calls.
+pub(super) async fn guarded(
+    State((guard, has_hook_secret)): State<(Guard, bool)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let path = request.uri().path();
+    let Some(role) = role(path, has_hook_secret).filter(|_role| !guard.is_open()) else {
+        return next.run(request).await;
+    };
+    let authorization = request.headers().get(header::AUTHORIZATION);
+    let authorization = authorization.map(|header| header.to_str().unwrap_or_default());
+    match guard.check(authorization, &[], role, path) {
+        Ok(identity) => {
+            request.extensions_mut().insert(identity);
+            next.run(request).await
+        }
+        Err(denied) => denial(path, &denied),
+    }
+}
+
+fn denial(path: &str, denied: &Denied) -> Response {
+    let status = match denied {
+        Denied::Nobody | Denied::NotAccepted(_) => StatusCode::UNAUTHORIZED,
+        Denied::NoGrant | Denied::NotAllowed { .. } => StatusCode::FORBIDDEN,
+    };
+    let mut answer = refuse(path, status, &Fault::new("authorization", denied.to_string()));
+    if status == StatusCode::UNAUTHORIZED {
+        // a browser asks for a name and a password: any name, and the token
+        let schemes = header::HeaderValue::from_static("Basic realm=\"plimsoll\", Bearer realm=\"plimsoll\"");
+        answer.headers_mut().insert(header::WWW_AUTHENTICATE, schemes);
+    }
+    answer
+}

@@ -1,0 +1,224 @@
+//! One attempt, running or finished.
+
+mod charts;
+
+use axum::{extract::Path, http::Uri};
+use maud::{Markup, html};
+use plimsoll_proto::v1::{GetAttemptRequest, GetAttemptResponse, Outcome, Summary, Verdict};
+
+use super::{
+    asking::Asking,
+    chart, flow,
+    numbers::{amount, bytes, cores, count, mean_cores, millis, percent, plural, share, some_bytes},
+    page::{Page, card, plain},
+    times,
+    trouble::Trouble,
+    words,
+};
+
+pub(super) async fn show(Asking(parts): Asking, Path(id): Path<String>, uri: Uri) -> Result<Page, Trouble> {
+    let (_query, view) = flow::asked(&uri)?;
+    let asked = GetAttemptRequest {
+        attempt: id,
+        with_series: true,
+        max_samples: u32::try_from(chart::POINTS).unwrap_or(u32::MAX),
+    };
+    let shown = parts.inside.get_attempt(asked).await?;
+    let summary = shown.summary.clone().unwrap_or_default();
+    let key = summary.key.clone().unwrap_or_default();
+    let body = html! {
+        p.quiet { a href=(view.package(&key.package)) { (key.package) } " " (key.version) }
+        h1 { "Attempt " span.id { (summary.attempt) } }
+        p {
+            (words::badge(summary.outcome(), summary.cause())) " "
+            @if summary.number > 1 || !summary.retries.is_empty() {
+                span.quiet {
+                    "number " (summary.number)
+                    @if !summary.retries.is_empty() { ", retries " a.id href=(view.attempt(&summary.retries)) { (summary.retries) } }
+                }
+            }
+        }
+        (cards(&summary))
+        (pictures(&shown, &summary))
+        (ending(&summary))
+        @if let Some(verdict) = &shown.verdict { (judged(verdict)) }
+        (phases(&summary))
+        (facts(&summary))
+    };
+    Ok(plain(&format!("Attempt {}", summary.attempt), "/attempts/", &view, &body))
+}
+
+fn cards(summary: &Summary) -> Markup {
+    let resources = summary.resources.unwrap_or_default();
+    let asked = resources.memory_request_bytes.or(resources.memory_limit_bytes);
+    let used = mean_cores(summary.cpu_usec, summary.wall_ms);
+    let predicted = summary.predicted.unwrap_or_default();
+    html! {
+        dl.cards {
+            (card("Highest need", &bytes(summary.need_peak_bytes), &html! {
+                @if summary.censored { "stopped for memory: it needs more than this" }
+                @else if !summary.peak_phase.is_empty() { "in phase " (summary.peak_phase) }
+                @else { "mean " (bytes(summary.need_mean_bytes)) }
+            }))
+            (card("Asked for", &some_bytes(asked), &html! {
+                @if let Some(asked) = asked.filter(|asked| *asked > 0) {
+                    (share(super::numbers::float(summary.need_peak_bytes), super::numbers::float(asked))) " of it was needed"
+                } @else { "nobody said" }
+                @if let Some(limit) = resources.memory_limit_bytes { ", limit " (bytes(limit)) }
+            }))
+            @if predicted.memory_limit_bytes > 0 {
+                (card("Predicted before it began", &bytes(predicted.memory_request_bytes), &html! {
+                    "limit " (bytes(predicted.memory_limit_bytes))
+                    @if summary.need_peak_bytes > predicted.memory_limit_bytes { ": " strong { "too little" } }
+                    @else if !summary.censored { ": enough" }
+                }))
+            }
+            (card("With page cache", &bytes(summary.memory_peak_bytes), &html! { "the kernel's high-water mark" }))
+            (card("Took", &millis(summary.wall_ms), &html! { "began " (times::time(summary.started_unix_ms)) }))
+            (card("Mean CPU", &format!("{} cores", amount(used)), &html! {
+                "at most " (amount(summary.cpu_peak_cores))
+                @if let Some(asked) = resources.cpu_request_cores.or(resources.cpu_limit_cores) { ", asked for " (cores(asked)) }
+            }))
+        }
+    }
+}
+
+fn pictures(shown: &GetAttemptResponse, summary: &Summary) -> Markup {
+    html! {
+        @if shown.series.len() > 1 {
+            (charts::memory(&shown.series, summary).figure())
+            (charts::cpu(&shown.series, summary).figure())
+            p.quiet {
+                (count(shown.samples_total)) " samples"
+                @if shown.downsampled { "; neighbouring ones are drawn as one, with their highest need" }
+                @if summary.samples_lost > 0 { "; " (count(summary.samples_lost)) " were lost before they were sent" }
+                "."
+            }
+        } @else {
+            div.empty { p {
+                @if summary.outcome() == Outcome::Running { "No samples yet." }
+                @else { "There are no samples of this attempt: it was imported, too short, or they are older than the server keeps them." }
+            } }
+        }
+    }
+}
+
+/// What the kernel and the command said of the end.
+fn ending(summary: &Summary) -> Markup {
+    let exit = summary.exit.unwrap_or_default();
+    let some = |name: &str, value: Option<String>| html! { @if let Some(value) = value { dt { (name) } dd { (value) } } };
+    let above = |number: Option<u64>| number.filter(|number| *number > 0);
+    html! {
+        h2 { "Evidence" }
+        div.sheet {
+            dl.facts {
+                (some("Exit code", exit.code.map(|code| code.to_string())))
+                (some("Ended by signal", exit.signal.map(|signal| signal.to_string())))
+                (some("Killed for memory", summary.oom_kill.map(|kills| match kills {
+                    0 => "no process".to_owned(),
+                    kills => {
+                        format!("{} {}", plural(kills, "process", "processes"), words::oom_origin(summary.oom_origin()))
+                    }
+                })))
+                (some("Whole group killed", above(summary.oom_group_kill).map(|n| plural(n, "time", "times"))))
+                (some("Charges that failed", summary.reclaim_failures.map(|n| format!("{} without reclaim first", count(n)))))
+                (some("Starved for", above(summary.starved_ms).map(millis)))
+                (some("Stood still for memory", above(summary.memory_stall_usec).map(|usec| millis(usec / 1000))))
+                (some("Pages read again", above(summary.refaults).map(count)))
+                (some("Held back by the CPU limit", above(summary.throttled_usec).map(|usec| millis(usec / 1000))))
+                dt { "Read from" } dd { (words::source(summary.source())) }
+            }
+        }
+    }
+}
+
+fn judged(verdict: &Verdict) -> Markup {
+    let next = verdict.next.clone().unwrap_or_default();
+    let outlook = verdict.outlook.clone().unwrap_or_default();
+    html! {
+        h2 { "Verdict" }
+        div.sheet {
+            p.verdict { (words::action(verdict.action())) }
+            p { (words::sentence(&verdict.reason)) }
+            dl.facts {
+                dt { "Cause" } dd { (words::cause(verdict.cause())) ", confidence " (percent(verdict.confidence)) }
+                @if verdict.next.is_some() {
+                    dt { "Next size" } dd {
+                        (bytes(next.memory_request_bytes.unwrap_or_default().value)) " requested, limit "
+                        (bytes(next.memory_limit_bytes.unwrap_or_default().value))
+                        @if outlook.clamped { " (the pool has no more)" }
+                    }
+                }
+                dt { "Attempts left" } dd { (verdict.attempts_left) }
+                @if !outlook.signature_line.is_empty() { dt { "Failure" } dd { code { (outlook.signature_line) } } }
+                @if outlook.retried > 0 { dt { "Retried before" } dd { (outlook.retried) ", of which " (outlook.passed) " passed" } }
+                @if !outlook.mend.is_empty() { dt { "What would mend it" } dd { (outlook.mend) } }
+            }
+            ul.evidence {
+                @for line in &verdict.evidence {
+                    li {
+                        span.sign aria-hidden="true" { @if line.supports { "+" } @else { "−" } }
+                        span.quiet { (line.source) @if !line.supports { " (against)" } ": " } (line.text)
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn phases(summary: &Summary) -> Markup {
+    html! {
+        @if !summary.phases.is_empty() {
+            h2 { "Phases" }
+            div.scroll tabindex="0" role="region" aria-label="Phases" {
+                table {
+                    thead { tr { th scope="col" { "Phase" } th.n scope="col" { "Began at" } th.n scope="col" { "Took" } th.n scope="col" { "Highest need" } th.n scope="col" { "Mean cores" } } }
+                    tbody {
+                        @for phase in &summary.phases {
+                            tr {
+                                th scope="row" { (phase.name) }
+                                td.n { (millis(phase.started_ms)) }
+                                td.n { (millis(phase.wall_ms)) }
+                                td.n { (bytes(phase.need_peak_bytes)) }
+                                td.n { (amount(mean_cores(phase.cpu_usec, phase.wall_ms))) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What was built, and where.
+fn facts(summary: &Summary) -> Markup {
+    let key = summary.key.clone().unwrap_or_default();
+    let jobs = key.hints.unwrap_or_default().build_jobs.map(|jobs| jobs.to_string()).unwrap_or_default();
+    let compiler = format!("{} {}", key.compiler, key.compiler_version);
+    let named = [
+        ("Project", &key.project),
+        ("Stack", &key.stack),
+        ("Package", &key.package),
+        ("Version", &key.version),
+        ("Variants", &key.variants),
+        ("Compiler", &compiler),
+        ("Architecture", &key.arch),
+        ("Build system", &key.build_system),
+        ("Ref", &key.r#ref),
+        ("Owner", &key.owner),
+        ("Pool", &summary.pool),
+        ("Build jobs", &jobs),
+    ];
+    let mut labels: Vec<_> = key.labels.iter().collect();
+    labels.sort_unstable();
+    html! {
+        h2 { "What was built" }
+        div.sheet {
+            dl.facts {
+                @for (name, value) in named { @if !value.trim().is_empty() { dt { (name) } dd { (value) } } }
+                @for (name, value) in labels { dt { span.quiet { "label " } (name) } dd { (value) } }
+                @if summary.untrusted { dt { "Trust" } dd { "not trusted: it never lowers what others are told" } }
+            }
+        }
+    }
+}

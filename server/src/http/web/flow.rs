@@ -1,0 +1,262 @@
+//! Statistics over time: asked for, and drawn.
+
+use axum::http::Uri;
+use maud::html;
+use plimsoll_proto::v1::{self as pb, Cause};
+
+use super::{
+    super::Parts,
+    chart::{Axis, Chart, Layer, Tone},
+    numbers, times,
+    view::{Query, Range, View},
+    words,
+};
+use crate::{clock::Clock, domain::Fault, grpc::Refused};
+
+/// Failures that are drawn by cause; the rarer ones are drawn together.
+const CAUSES: usize = 5;
+
+/// The unit of what is counted.
+const ATTEMPTS: &str = "attempts";
+
+/// What an address asks for.
+///
+/// # Errors
+/// What it says makes no sense.
+pub(super) fn asked(uri: &Uri) -> Result<(Query, View), Fault> {
+    let query = Query::of(uri)?;
+    let view = View::of(&query, Clock.now_unix_ms())?;
+    Ok((query, view))
+}
+
+/// Statistics, with steps in time. A time with more steps than are allowed gets longer ones.
+///
+/// # Errors
+/// As the rpc.
+pub(super) async fn stats(
+    parts: &Parts,
+    view: &View,
+    filter: pb::Filter,
+    group_by: pb::GroupBy,
+) -> Result<(pb::GetStatsResponse, u64), Refused> {
+    let group_by = group_by.into();
+    let ask = |step_ms| pb::GetStatsRequest {
+        filter: Some(filter.clone()),
+        group_by,
+        step_ms,
+        ..Default::default()
+    };
+    let step = view.range.step_ms();
+    match parts.inside.get_stats(ask(step)).await {
+        Err(Refused::Wrong(_)) if view.range == Range::All => {
+            Ok((parts.inside.get_stats(ask(Range::WIDER_MS)).await?, Range::WIDER_MS))
+        }
+        answer => Ok((answer?, step)),
+    }
+}
+
+/// Steps in time with their width.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Flow<'a> {
+    pub(super) view: &'a View,
+    pub(super) steps: &'a [pb::Step],
+    pub(super) step_ms: u64,
+}
+
+/// One kind of thing in each step.
+struct Series {
+    tone: Tone,
+    name: String,
+    values: Vec<f64>,
+}
+
+impl Flow<'_> {
+    /// Memory that was asked for, used and wasted.
+    pub(super) fn memory(&self) -> Chart {
+        let of = |pick: fn(&pb::StatsTotals) -> f64| self.totals().map(pick).collect::<Vec<_>>();
+        let asked: f64 = self.totals().map(|totals| totals.memory_asked_gib_hours).sum();
+        let series = if asked > 0.0 {
+            let useful =
+                of(|totals| (totals.memory_asked_gib_hours - totals.memory_wasted_gib_hours).max(0.0));
+            vec![
+                Series { tone: Tone::Used, name: "put to use".into(), values: useful },
+                Series {
+                    tone: Tone::Waste,
+                    name: "wasted".into(),
+                    values: of(|totals| totals.memory_wasted_gib_hours),
+                },
+            ]
+        } else {
+            vec![Series {
+                tone: Tone::Used,
+                name: "used".into(),
+                values: of(|totals| totals.memory_used_gib_hours),
+            }]
+        };
+        let wasted: f64 = self.totals().map(|totals| totals.memory_wasted_gib_hours).sum();
+        let description = if asked > 0.0 {
+            let (wasted, share) = (numbers::amount(wasted), numbers::share(wasted, asked));
+            format!("{wasted} of {} GiB·h that were asked for were wasted ({share}).", numbers::amount(asked))
+        } else {
+            "No attempt said what it asked for, so only what was used is shown.".to_owned()
+        };
+        self.stacked("memory-flow", "Memory asked for", "GiB·h", description, &series)
+    }
+
+    /// Failures by cause.
+    pub(super) fn failures(&self) -> Chart {
+        let mut sums: Vec<(Cause, u64)> = Vec::new();
+        for (cause, count) in self.totals().flat_map(causes) {
+            match sums.iter_mut().find(|(known, _)| *known == cause) {
+                Some((_, sum)) => *sum += count,
+                None => sums.push((cause, count)),
+            }
+        }
+        sums.sort_by_key(|(cause, count)| (std::cmp::Reverse(*count), *cause as i32));
+        sums.retain(|(_, count)| *count > 0);
+        let all: u64 = sums.iter().map(|(_, count)| count).sum();
+        let drawn: Vec<Cause> = sums.iter().take(CAUSES).map(|(cause, _)| *cause).collect();
+        let count = |totals: &pb::StatsTotals, takes: &dyn Fn(Cause) -> bool| {
+            numbers::float(causes(totals).filter(|(cause, _)| takes(*cause)).map(|(_, count)| count).sum())
+        };
+        let mut series: Vec<Series> = Vec::new();
+        for cause in &drawn {
+            let tone = Tone::of_cause(*cause);
+            // two causes of one colour could not be told apart
+            let tone = if series.iter().any(|other| other.tone == tone) { Tone::Other } else { tone };
+            let values = self.totals().map(|totals| count(totals, &|is| is == *cause)).collect();
+            series.push(Series { tone, name: named(*cause), values });
+        }
+        if sums.len() > drawn.len() {
+            let values = self.totals().map(|totals| count(totals, &|is| !drawn.contains(&is))).collect();
+            series.push(Series { tone: Tone::Phase, name: "others".into(), values });
+        }
+        let said = |(cause, count): &(Cause, u64)| format!("{} {}", numbers::count(*count), named(*cause));
+        let most: Vec<String> = sums.iter().take(CAUSES).map(said).collect();
+        let description = match all {
+            0 => "Nothing failed.".to_owned(),
+            all => format!("{} failures: {}.", numbers::count(all), most.join(", ")),
+        };
+        self.stacked("failures", "Failures by cause", ATTEMPTS, description, &series)
+    }
+
+    fn totals(&self) -> impl Iterator<Item = &pb::StatsTotals> {
+        self.steps.iter().filter_map(|step| step.totals.as_ref())
+    }
+
+    fn axis(&self) -> Axis {
+        let first = self.steps.first().map_or(self.view.now_unix_ms, |step| step.from_unix_ms);
+        let end = self.steps.last().map_or(self.view.now_unix_ms, |step| step.from_unix_ms + self.step_ms);
+        let from = self.view.from_unix_ms().map_or(first, |from| from - from % self.step_ms);
+        let to = if self.view.from_unix_ms().is_some() { end.max(self.view.now_unix_ms) } else { end };
+        Axis::calendar(numbers::float(from.min(first)), numbers::float(to))
+    }
+
+    fn stacked(
+        &self,
+        id: &'static str,
+        title: &str,
+        unit: &'static str,
+        description: String,
+        series: &[Series],
+    ) -> Chart {
+        let mut heights = vec![0.0; self.steps.len()];
+        let mut layers = Vec::new();
+        for one in series {
+            let mut bars = Vec::new();
+            for ((step, height), value) in self.steps.iter().zip(&mut heights).zip(&one.values) {
+                let (from, width) = (numbers::float(step.from_unix_ms), numbers::float(self.step_ms));
+                bars.push((from + width * 0.08, from + width * 0.92, *height, *height + value));
+                *height += value;
+            }
+            layers.push(Layer::Bars { tone: one.tone, bars });
+        }
+        let highest = heights.iter().copied().fold(0.0, f64::max);
+        let table = html! {
+            table {
+                caption { (title) ", " (unit) ", for each " (numbers::millis(self.step_ms)) }
+                thead { tr { th scope="col" { "From" } @for one in series { th.n scope="col" { (one.name) } } } }
+                tbody {
+                    @for (n, step) in self.steps.iter().enumerate() {
+                        tr {
+                            th scope="row" { (times::time(step.from_unix_ms)) }
+                            @for one in series { td.n { (numbers::amount(one.values.get(n).copied().unwrap_or_default())) } }
+                        }
+                    }
+                }
+            }
+        };
+        Chart {
+            id,
+            title: title.to_owned(),
+            description,
+            x: self.axis(),
+            y: if unit == ATTEMPTS { Axis::counts(highest, unit) } else { Axis::from_zero(highest, unit) },
+            layers,
+            legend: series.iter().map(|one| (one.tone, one.name.clone())).collect(),
+            table,
+        }
+    }
+}
+
+fn named(cause: Cause) -> String {
+    if cause == Cause::Unspecified { "without a cause".to_owned() } else { words::cause(cause).to_owned() }
+}
+
+/// Failures by cause; where they are not counted by cause, what is known of them.
+fn causes(totals: &pb::StatsTotals) -> impl Iterator<Item = (Cause, u64)> + use<> {
+    let known: u64 = totals.causes.iter().map(|one| one.count).sum();
+    let mut counts: Vec<(Cause, u64)> = totals.causes.iter().map(|one| (one.cause(), one.count)).collect();
+    if known == 0 {
+        counts.extend([(Cause::Oom, totals.oom), (Cause::Starved, totals.starved)]);
+        counts.push((Cause::Unspecified, totals.failed.saturating_sub(totals.oom + totals.starved)));
+    }
+    counts.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps() -> Vec<pb::Step> {
+        let totals = pb::StatsTotals {
+            failed: 5,
+            oom: 2,
+            memory_asked_gib_hours: 10.0,
+            memory_wasted_gib_hours: 4.0,
+            causes: vec![
+                pb::CauseCount { cause: Cause::Oom.into(), count: 2 },
+                pb::CauseCount { cause: Cause::Timeout.into(), count: 3 },
+            ],
+            ..pb::StatsTotals::default()
+        };
+        let step = |n: u64| pb::Step { from_unix_ms: n * 3_600_000, totals: Some(totals.clone()) };
+        (0..2).map(step).collect()
+    }
+
+    #[test]
+    fn failures_are_drawn_by_cause_the_most_frequent_first() {
+        let (steps, view) = (steps(), View { range: Range::All, ..View::default() });
+        let flow = Flow { view: &view, steps: &steps, step_ms: 3_600_000 };
+        let chart = flow.failures();
+        let names: Vec<&str> = chart.legend.iter().map(|(_, name)| name.as_str()).collect();
+        assert_eq!(names, ["time-out", "out of memory"]);
+        assert_eq!(chart.description, "10 failures: 6 time-out, 4 out of memory.");
+        assert!(flow.memory().description.contains("8 of 20 GiB·h"), "{}", flow.memory().description);
+    }
+
+    #[test]
+    fn failures_without_counts_by_cause_are_not_hidden() {
+        let totals = pb::StatsTotals { failed: 5, oom: 2, ..pb::StatsTotals::default() };
+        let counts: Vec<_> = causes(&totals).filter(|(_, count)| *count > 0).collect();
+        assert_eq!(counts, [(Cause::Oom, 2), (Cause::Unspecified, 3)]);
+    }
+
+    #[test]
+    fn no_steps_are_a_chart_of_nothing() {
+        let view = View { now_unix_ms: 1_795_219_200_000, ..View::default() };
+        let flow = Flow { view: &view, steps: &[], step_ms: 3_600_000 };
+        assert_eq!(flow.failures().description, "Nothing failed.");
+        assert!(flow.memory().figure().into_string().contains("<svg"));
+    }
+}

@@ -1,0 +1,294 @@
+//! The first page: what is wasted, what fails, what was saved, what is worst, what runs.
+
+use axum::http::Uri;
+use maud::{Markup, html};
+use plimsoll_proto::v1::{self as pb, GroupBy, StatsTotals};
+
+use super::{
+    super::Parts,
+    flow::{self, Flow},
+    numbers::{amount, bytes, core_hours, count, percent, share, share_of},
+    page::{Page, card, empty, page},
+    times,
+    trouble::Trouble,
+    view::View,
+    words,
+};
+
+/// Rows of each list of what is worst.
+const WORST: usize = 8;
+
+pub(super) async fn show(parts: &Parts, uri: &Uri) -> Result<Page, Trouble> {
+    let (_query, view) = flow::asked(uri)?;
+    let (stats, step_ms) = flow::stats(parts, &view, view.filter(), GroupBy::Package).await?;
+    let (_running, running) = parts.inside.running(0).await?;
+    let totals = stats.totals.clone().unwrap_or_default();
+    let flow = Flow { view: &view, steps: &stats.steps, step_ms };
+    let parts_of = [by(parts, &view, GroupBy::Project).await?, by(parts, &view, GroupBy::Stack).await?];
+    let body = html! {
+        h1 { "Overview" }
+        p.lead { "What builds asked for, what they needed, why they failed, and what that cost." }
+        @if totals.attempts == 0 {
+            (empty(&view, "/", &[]))
+            @if running > 0 { p { a href=(view.link("/running", &[])) { (running) " running now" } } }
+        } @else {
+            (cards(&totals, &stats.currency, running, &view))
+            (saved(&totals, &stats.currency))
+            div.two {
+                (flow.memory().half())
+                (flow.failures().half())
+            }
+            (worst(&stats, &view))
+            div.two { @for part in &parts_of { div { (part) } } }
+            (moved(&stats.regressions, &view))
+            div.two {
+                div { (variable(&stats.variable, &view)) }
+                div { (flaky(&stats.flaky)) }
+            }
+        }
+    };
+    Ok(page("Overview", "/", &view, &[], &body))
+}
+
+fn cards(totals: &StatsTotals, currency: &str, running: usize, view: &View) -> Markup {
+    let used = share(totals.memory_used_of_asked_gib_hours, totals.memory_asked_gib_hours);
+    let money = |money: f64| html! { @if !currency.is_empty() { ", " (amount(money)) " " (currency) } };
+    let memory = totals.oom + totals.starved;
+    html! {
+        dl.cards.eight {
+            (card("Attempts ended", &count(totals.attempts), &html! {
+                (share_of(totals.succeeded, totals.attempts)) " succeeded, " (count(totals.lost)) " lost"
+            }))
+            (card("Failed", &count(totals.failed), &html! {
+                (share_of(totals.failed, totals.attempts)) " of all; "
+                a href=(view.link("/attempts", &[("cause", "OOM")])) { (count(memory)) " for memory" }
+            }))
+            (card("Memory wasted", &format!("{} GiB·h", amount(totals.memory_wasted_gib_hours)), &html! {
+                @if totals.memory_asked_gib_hours > 0.0 {
+                    (share(totals.memory_wasted_gib_hours, totals.memory_asked_gib_hours)) " of what was asked for"
+                    (money(totals.wasted_money))
+                } @else { "no attempt said what it asked for" }
+            }))
+            (card("Memory put to use", &used, &html! {
+                "of " (amount(totals.memory_asked_gib_hours)) " GiB·h asked; "
+                (amount(totals.memory_used_gib_hours)) " GiB·h used in all"
+            }))
+            (card("CPU used", &core_hours(totals.cpu_core_hours), &html! {
+                @if totals.cpu_asked_core_hours > 0.0 {
+                    (share(totals.cpu_used_of_asked_core_hours, totals.cpu_asked_core_hours)) " of what was asked for"
+                } @else { "over " (amount(totals.wall_hours)) " h of builds" }
+            }))
+            (card("Retries", &count(totals.retries), &html! {
+                (count(totals.retries_helped)) " helped, " (count(totals.retries_avoided)) " avoided"
+            }))
+            (card("Highest need", &bytes(totals.need_peak_max_bytes), &html! {
+                @if totals.need_over_ask_max > 0.0 {
+                    "need over ask: " (percent(totals.need_over_ask_mean)) " on average, "
+                    (percent(totals.need_over_ask_max)) " at most"
+                } @else { "of one attempt" }
+            }))
+            (card("Running now", &count(numbers_of(running)), &html! { a href=(view.link("/running", &[])) { "Look at them" } }))
+        }
+    }
+}
+
+fn numbers_of(running: usize) -> u64 {
+    u64::try_from(running).unwrap_or(u64::MAX)
+}
+
+/// What predictions were worth, where attempts have one.
+fn saved(totals: &StatsTotals, currency: &str) -> Markup {
+    let calibration = totals.calibration.unwrap_or_default();
+    let would = totals.would_have_been.unwrap_or_default();
+    let less = would.asked_gib_hours - would.predicted_gib_hours;
+    html! {
+        @if calibration.attempts > 0 || would.attempts > 0 {
+            h2 { "What predictions are worth" }
+            p.why { "What was predicted before each attempt began, held against what came." }
+            dl.cards {
+                @if would.attempts > 0 {
+                    (card("Asked with predicted sizes", &format!("{} GiB·h", amount(would.predicted_gib_hours)), &html! {
+                        "instead of " (amount(would.asked_gib_hours)) ", over " (count(would.attempts)) " attempts"
+                    }))
+                    (card(if less >= 0.0 { "That is less by" } else { "That is more by" },
+                        &share(less.abs(), would.asked_gib_hours), &html! {
+                        (amount(less.abs())) " GiB·h"
+                        @if !currency.is_empty() { ", " (amount((would.asked_money - would.predicted_money).abs())) " " (currency) }
+                    }))
+                    (card("Would fail for memory", &count(would.would_fail), &html! {
+                        "of " (count(would.attempts)) "; " (count(would.failed)) " did fail for memory"
+                    }))
+                }
+                @if calibration.attempts > 0 {
+                    (card("Stayed below the predicted limit", &share_of(calibration.within_limit, calibration.attempts), &html! {
+                        "of " (count(calibration.attempts)) " attempts; off by a factor of "
+                        (amount(calibration.error_log2_mean.exp2())) " on average"
+                    }))
+                    @if calibration.timed > 0 {
+                        (card("Ended within the predicted p95", &share_of(calibration.within_wall_p95, calibration.timed), &html! {
+                            "of " (count(calibration.timed)) " that succeeded; 95 % is right"
+                        }))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn worst(stats: &pb::GetStatsResponse, view: &View) -> Markup {
+    let all = stats.totals.clone().unwrap_or_default();
+    let mut groups: Vec<(&str, &StatsTotals)> =
+        stats.groups.iter().filter_map(|group| Some((&*group.name, group.totals.as_ref()?))).collect();
+    // where nobody said what was asked for, nothing is wasted and the use is worth a look
+    let wasted = all.memory_wasted_gib_hours > 0.0;
+    let (title, head) = if wasted {
+        ("Packages that waste most", "Wasted GiB·h")
+    } else {
+        ("Packages that use most", "Used GiB·h")
+    };
+    let of = |totals: &StatsTotals| {
+        if wasted { totals.memory_wasted_gib_hours } else { totals.memory_used_gib_hours }
+    };
+    groups.sort_by(|a, b| of(b.1).total_cmp(&of(a.1)));
+    html! {
+        h2 { (title) }
+        div.scroll tabindex="0" role="region" aria-label=(title) {
+            table {
+                thead { tr {
+                    th scope="col" { "Package" } th.n scope="col" { (head) } th.n scope="col" { "Share of all" }
+                    th.n scope="col" { "Attempts" } th.n scope="col" { "Failed" } th.n scope="col" { "Highest need" }
+                } }
+                tbody {
+                    @for (name, totals) in groups.into_iter().take(WORST) {
+                        tr {
+                            th scope="row" { a href=(view.package(name)) { (name) } }
+                            td.n { (amount(of(totals))) }
+                            td.n {
+                                (share(of(totals), of(&all))) " "
+                                meter min="0" max=(of(&all).max(f64::MIN_POSITIVE)) value=(of(totals)) aria-hidden="true" {}
+                            }
+                            td.n { (count(totals.attempts)) }
+                            td.n { (count(totals.failed)) }
+                            td.n { (bytes(totals.need_peak_max_bytes)) }
+                        }
+                    }
+                }
+            }
+        }
+        p { a href=(view.link("/packages", &[])) { "All packages" } }
+    }
+}
+
+/// The projects or the stacks among which a reader may choose; nothing where one is chosen, or where there is only one.
+async fn by(parts: &Parts, view: &View, group_by: GroupBy) -> Result<Markup, Trouble> {
+    let is_stack = group_by == GroupBy::Stack;
+    if !(if is_stack { &view.stack } else { &view.project }).is_empty() {
+        return Ok(Markup::default());
+    }
+    let asked = pb::GetStatsRequest {
+        filter: Some(view.filter()),
+        group_by: group_by.into(),
+        ..pb::GetStatsRequest::default()
+    };
+    let groups = parts.inside.get_stats(asked).await?.groups;
+    let link = |name: &str| view.link("/", &[(if is_stack { "stack" } else { "project" }, name)]);
+    let (title, head) = if is_stack { ("Stacks", "Stack") } else { ("Projects", "Project") };
+    Ok(html! {
+        @if groups.len() > 1 {
+            h2 { (title) }
+            div.scroll tabindex="0" role="region" aria-label=(title) {
+                table {
+                    thead { tr { th scope="col" { (head) } th.n scope="col" { "Attempts" } th.n scope="col" { "Failed" } th.n scope="col" { "Wasted GiB·h" } } }
+                    tbody {
+                        @for group in groups.iter().take(WORST) {
+                            @let totals = group.totals.clone().unwrap_or_default();
+                            tr {
+                                th scope="row" { @if group.name.is_empty() { span.quiet { "not known" } } @else { a href=(link(&group.name)) { (group.name) } } }
+                                td.n { (count(totals.attempts)) }
+                                td.n { (share_of(totals.failed, totals.attempts)) }
+                                td.n { (amount(totals.memory_wasted_gib_hours)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// Builds whose need has moved.
+pub(super) fn moved(regressions: &[pb::Regression], view: &View) -> Markup {
+    html! {
+        @if !regressions.is_empty() {
+            h2 { "Builds whose need has moved" }
+            p.why { "By 30 % or more, and it stayed there. The most expensive first." }
+            div.scroll tabindex="0" role="region" aria-label="Builds whose need has moved" {
+                table {
+                    thead { tr {
+                        th scope="col" { "Build" } th scope="col" { "Since" } th.n scope="col" { "Factor" } th.n scope="col" { "Before" }
+                        th.n scope="col" { "Now" } th scope="col" { "What changed with it" } th.n scope="col" { "Extra GiB·h" }
+                    } }
+                    tbody {
+                        @for one in regressions.iter().take(WORST) {
+                            tr {
+                                th scope="row" { (one.key) }
+                                td { a href=(view.attempt(&one.attempt)) { (times::time(one.ended_unix_ms)) } }
+                                td.n { "× " (amount(one.factor)) }
+                                td.n { (bytes(one.before_bytes)) }
+                                td.n { (bytes(one.now_bytes)) }
+                                td.text { @if one.changed.is_empty() { (words::change(one.kind())) ", nothing in its key" } @else { (one.changed) } }
+                                td.n { (amount(one.extra_gib_hours)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn variable(variable: &[pb::Variable], view: &View) -> Markup {
+    html! {
+        @if !variable.is_empty() {
+            h2 { "Packages that vary most" }
+            div.scroll tabindex="0" role="region" aria-label="Packages that vary most" {
+                table {
+                    thead { tr { th scope="col" { "Package" } th.n scope="col" { "Deviation" } th.n scope="col" { "Need from" } th.n scope="col" { "to" } } }
+                    tbody {
+                        @for one in variable.iter().take(WORST) {
+                            tr {
+                                th scope="row" { a href=(view.package(&one.package)) { (one.package) } }
+                                td.n { (percent(one.variation)) }
+                                td.n { (bytes(one.need_min_bytes)) }
+                                td.n { (bytes(one.need_max_bytes)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn flaky(flaky: &[pb::Flaky]) -> Markup {
+    html! {
+        @if !flaky.is_empty() {
+            h2 { "Failures that were retried as they were" }
+            div.scroll tabindex="0" role="region" aria-label="Failures that were retried as they were" {
+                table {
+                    thead { tr { th scope="col" { "Build" } th scope="col" { "Failure" } th.n scope="col" { "Retried" } th.n scope="col" { "Passed" } } }
+                    tbody {
+                        @for one in flaky.iter().take(WORST) {
+                            tr {
+                                th scope="row" { (one.key) }
+                                td.text { code { (one.signature_line) } }
+                                td.n { (count(one.retried.into())) }
+                                td.n { (share_of(one.passed.into(), one.retried.into())) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

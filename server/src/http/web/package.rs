@@ -1,0 +1,260 @@
+//! One package: need against ask over time, other `-j`, versions, and why the next size is what it is.
+
+mod charts;
+
+use axum::{extract::Path, http::Uri};
+use maud::{Markup, html};
+use plimsoll_proto::v1::{
+    self as pb, ExplainResponse, Filter, GetStatsResponse, GroupBy, ListAttemptsRequest, PredictRequest,
+    Quantity, StatsTotals, Summary,
+};
+
+use super::{
+    super::Parts,
+    asking::Asking,
+    attempts,
+    flow::{self, Flow},
+    numbers::{amount, bytes, core_hours, cores, count, millis, percent, share, share_of},
+    overview,
+    page::{Page, card, empty, page},
+    trouble::Trouble,
+    view::View,
+    words,
+};
+use crate::grpc::Refused;
+
+/// Newest attempts that are drawn.
+const DRAWN: u32 = 200;
+
+/// Newest attempts that are listed.
+const LISTED: usize = 10;
+
+/// Attempts behind a prediction that are listed.
+const USED: usize = 12;
+
+pub(super) async fn show(Asking(parts): Asking, Path(name): Path<String>, uri: Uri) -> Result<Page, Trouble> {
+    let (_query, view) = flow::asked(&uri)?;
+    let filter = Filter { package: name.clone(), ..view.filter() };
+    let (stats, step_ms) = flow::stats(&parts, &view, filter.clone(), GroupBy::Unspecified).await?;
+    let versions = flow::stats(&parts, &view, filter.clone(), GroupBy::Version).await;
+    let newest = newest(&parts, filter).await?;
+    let explained = explained(&parts, &name, &newest).await?;
+    let path = view.with(super::view::Range::default()).package(&name);
+    let path = path.split('?').next().unwrap_or_default();
+    let totals = stats.totals.clone().unwrap_or_default();
+    let flow = Flow { view: &view, steps: &stats.steps, step_ms };
+    let body = html! {
+        p.quiet { "Package" }
+        h1 { (name) }
+        @if totals.attempts == 0 {
+            (empty(&view, path, &[]))
+        } @else {
+            (cards(&totals))
+            (charts::need(&newest, &view).figure())
+            @if stats.steps.len() > 1 { div.two { (flow.memory().half()) (flow.failures().half()) } }
+        }
+        (next(&explained, newest.first()))
+        (jobs(&explained))
+        @if let Ok((versions, _)) = &versions { (by_version(versions)) }
+        (overview::moved(&stats.regressions, &view))
+        @if !newest.is_empty() {
+            h2 { "Newest attempts" }
+            (attempts::table(newest.get(..LISTED).unwrap_or(&newest), &view, "Newest attempts"))
+            p { a href=(view.link("/attempts", &[("package", &name)])) { "All attempts of this package" } }
+        }
+        (behind(&explained, &view))
+    };
+    Ok(page(&name, path, &view, &[], &body))
+}
+
+async fn newest(parts: &Parts, filter: Filter) -> Result<Vec<Summary>, Refused> {
+    let asked =
+        ListAttemptsRequest { filter: Some(filter), page_size: DRAWN, ..ListAttemptsRequest::default() };
+    Ok(parts.inside.list_attempts(asked).await?.attempts)
+}
+
+/// The prediction for the key of the newest attempt; without one, for the name alone.
+pub(super) async fn explained(
+    parts: &Parts,
+    name: &str,
+    newest: &[Summary],
+) -> Result<ExplainResponse, Refused> {
+    let key = newest.first().and_then(|summary| summary.key.clone());
+    let key = key.unwrap_or_else(|| pb::Key { package: name.to_owned(), ..pb::Key::default() });
+    parts.inside.explain(PredictRequest { key: Some(key), memory_limit_bytes: None }).await
+}
+
+fn cards(totals: &StatsTotals) -> Markup {
+    html! {
+        dl.cards {
+            (card("Attempts ended", &count(totals.attempts), &html! { (count(totals.retries)) " of them retries" }))
+            (card("Failed", &share_of(totals.failed, totals.attempts), &html! {
+                (count(totals.failed)) ", of which " (count(totals.oom + totals.starved)) " for memory"
+            }))
+            (card("Memory wasted", &format!("{} GiB·h", amount(totals.memory_wasted_gib_hours)), &html! {
+                (share(totals.memory_wasted_gib_hours, totals.memory_asked_gib_hours)) " of what was asked for"
+            }))
+            (card("Highest need", &bytes(totals.need_peak_max_bytes), &html! {
+                @if totals.need_over_ask_max > 0.0 { (percent(totals.need_over_ask_max)) " of what was asked for, at most" }
+                @else { "of one attempt" }
+            }))
+            (card("CPU used", &core_hours(totals.cpu_core_hours), &html! {
+                "over " (amount(totals.wall_hours)) " h of builds"
+            }))
+        }
+    }
+}
+
+/// What the next attempt is told, and why.
+fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
+    let prediction = explained.prediction.clone().unwrap_or_default();
+    let key = newest.and_then(|summary| summary.key.clone()).unwrap_or_default();
+    let of = [key.version.as_str(), key.compiler.as_str(), key.compiler_version.as_str(), key.arch.as_str()];
+    let of: Vec<&str> = of.into_iter().filter(|part| !part.is_empty()).collect();
+    let millicores = |value: u64| format!("{} cores", cores(super::numbers::float(value) / 1000.0));
+    type Shown<'a> = (&'a str, Option<Quantity>, &'a dyn Fn(u64) -> String);
+    let rows: [Shown<'_>; 7] = [
+        ("Memory request", prediction.memory_request_bytes, &bytes),
+        ("Memory limit", prediction.memory_limit_bytes, &bytes),
+        ("CPU request", prediction.cpu_request_millicores, &millicores),
+        ("CPU limit", prediction.cpu_limit_millicores, &millicores),
+        ("Build jobs (-j)", prediction.build_jobs, &count),
+        ("Time, half of the attempts", prediction.wall_p50_ms, &millis),
+        ("Time, 95 % of the attempts", prediction.wall_p95_ms, &millis),
+    ];
+    html! {
+        h2 { "What the next attempt is told" }
+        p.why {
+            (words::sentence(&prediction.reason)) " Confidence " (percent(prediction.confidence)) "."
+            @if !of.is_empty() { " Asked for the newest build: " (of.join(", ")) "." }
+        }
+        div.scroll tabindex="0" role="region" aria-label="What the next attempt is told" {
+            table {
+                thead { tr { th scope="col" { "Size" } th.n scope="col" { "Value" } th scope="col" { "Because of" } } }
+                tbody {
+                    @for (name, quantity, shown) in rows { @if let Some(quantity) = quantity {
+                        tr { th scope="row" { (name) } td.n { (shown(quantity.value)) } td.text { (because(&quantity)) } }
+                    } }
+                }
+            }
+        }
+    }
+}
+
+/// The basis of a number in words.
+fn because(quantity: &Quantity) -> String {
+    let Some(basis) = &quantity.basis else { return String::new() };
+    let mut parts = Vec::new();
+    match basis.attempts {
+        0 => parts.push("a setting: nothing is known".to_owned()),
+        attempts => parts.push(format!(
+            "{} attempts, mostly of {}",
+            count(attempts.into()),
+            words::rung(basis.rung())
+        )),
+    }
+    if basis.quantile > 0.0 {
+        parts.push(format!("covers {} of them", percent(basis.quantile)));
+    }
+    if basis.margin > 1.0 {
+        parts.push(format!("{} on top", percent(basis.margin - 1.0)));
+    }
+    if !basis.bound.is_empty() {
+        parts.push(basis.bound.clone());
+    }
+    parts.join(", ")
+}
+
+fn jobs(explained: &ExplainResponse) -> Markup {
+    let Some(curve) = &explained.jobs else { return Markup::default() };
+    html! {
+        h2 { "At other numbers of build jobs" }
+        @if curve.points.len() > 1 { (charts::jobs(curve).figure()) } @else { p.why { (words::sentence(&curve.reason)) } }
+    }
+}
+
+fn by_version(versions: &GetStatsResponse) -> Markup {
+    let mut groups: Vec<_> =
+        versions.groups.iter().filter_map(|group| Some((&group.name, group.totals.as_ref()?))).collect();
+    groups.sort_by(|a, b| b.0.cmp(a.0));
+    html! {
+        @if groups.len() > 1 {
+            h2 { "Versions" }
+            div.scroll tabindex="0" role="region" aria-label="Versions" {
+                table {
+                    thead { tr {
+                        th scope="col" { "Version" } th.n scope="col" { "Attempts" } th.n scope="col" { "Failed" } th.n scope="col" { "Highest need" }
+                        th.n scope="col" { "Wasted GiB·h" } th.n scope="col" { "Mean time" }
+                    } }
+                    tbody { @for (name, totals) in groups.into_iter().take(50) {
+                        tr {
+                            th scope="row" { @if name.is_empty() { span.quiet { "not known" } } @else { (name) } }
+                            td.n { (count(totals.attempts)) }
+                            td.n { (share_of(totals.failed, totals.attempts)) }
+                            td.n { (bytes(totals.need_peak_max_bytes)) }
+                            td.n { (amount(totals.memory_wasted_gib_hours)) }
+                            td.n { (millis(mean_ms(totals))) }
+                        }
+                    } }
+                }
+            }
+        }
+    }
+}
+
+fn mean_ms(totals: &StatsTotals) -> u64 {
+    let hours = totals.wall_hours / super::numbers::float(totals.attempts.max(1));
+    crate::domain::Millis::from_f64(hours * 3_600_000.0).0
+}
+
+/// The attempts that the prediction learnt from.
+fn behind(explained: &ExplainResponse, view: &View) -> Markup {
+    html! {
+        @if !explained.attempts.is_empty() {
+            h2 { "What the prediction learnt from" }
+            p.why { "The heaviest " (explained.attempts.len().min(USED)) " attempts behind the numbers above." }
+            div.scroll tabindex="0" role="region" aria-label="What the prediction learnt from" {
+                table {
+                    thead { tr {
+                        th scope="col" { "Attempt" } th scope="col" { "Like it in" } th.n scope="col" { "Weight" } th.n scope="col" { "Need" }
+                        th.n scope="col" { "Counted as" } th.n scope="col" { "-j" } th.n scope="col" { "Took" }
+                    } }
+                    tbody { @for used in explained.attempts.iter().take(USED) {
+                        tr {
+                            th scope="row" { a.id href=(view.attempt(&used.attempt)) { (used.attempt) } }
+                            td { (words::rung(used.rung())) }
+                            td.n { (percent(used.weight)) }
+                            td.n { @if used.censored { "> " } (bytes(used.measured_bytes)) }
+                            td.n { (bytes(used.need_bytes)) }
+                            td.n { @match used.build_jobs { Some(jobs) => (jobs), None => "–" } }
+                            td.n { (millis(used.wall_ms)) }
+                        }
+                    } }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_basis_is_said_in_words() {
+        let basis = pb::Basis {
+            rung: pb::Rung::Exact.into(),
+            attempts: 12,
+            quantile: 0.95,
+            margin: 1.1,
+            bound: "memory_cap".into(),
+        };
+        let said = because(&Quantity { value: 1, basis: Some(basis) });
+        assert_eq!(
+            said,
+            "12 attempts, mostly of exactly this build, covers 95 % of them, 10 % on top, memory_cap"
+        );
+        let guessed = Quantity { value: 1, basis: Some(pb::Basis::default()) };
+        assert_eq!(because(&guessed), "a setting: nothing is known");
+    }
+}

@@ -1,0 +1,181 @@
+//! Need against ask over time, and need at other numbers of build jobs.
+
+use maud::{Markup, html};
+use plimsoll_proto::v1::{JobsCurve, Outcome, Summary};
+
+use super::super::{
+    chart::{Axis, Chart, Layer, Tone, thinned},
+    numbers::{bytes, count, float, millis, some_bytes},
+    times,
+    view::View,
+    words,
+};
+
+const MIB: f64 = 1_048_576.0;
+const GIB: f64 = 1024.0 * MIB;
+
+/// The need of each attempt, and what it asked for.
+pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
+    let ended = |summary: &Summary| float(summary.started_unix_ms.saturating_add(summary.wall_ms));
+    let oldest_first = || newest.iter().rev();
+    let highest = oldest_first()
+        .flat_map(|summary| [Some(summary.need_peak_bytes), asked(summary), predicted(summary)])
+        .flatten()
+        .max()
+        .map_or(0.0, float);
+    let (scale, unit) = if highest >= GIB { (GIB, "GiB") } else { (MIB, "MiB") };
+    let line = |pick: &dyn Fn(&Summary) -> Option<u64>| -> Vec<(f64, f64)> {
+        let mut points: Vec<_> =
+            oldest_first().filter_map(|one| Some((ended(one), float(pick(one)?) / scale))).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        thinned(points)
+    };
+    let needs = |good: bool| {
+        line(&|one| Some(one.need_peak_bytes).filter(|_| (one.outcome() == Outcome::Succeeded) == good))
+    };
+    let parts = [
+        (Tone::Ask, "asked for", line(&asked)),
+        (Tone::Predicted, "predicted limit", line(&predicted)),
+        (Tone::Need, "need", needs(true)),
+        (Tone::Oom, "need of what failed", needs(false)),
+    ];
+    let mut layers = Vec::new();
+    let mut legend = Vec::new();
+    for (tone, name, points) in parts.into_iter().filter(|(.., points)| !points.is_empty()) {
+        legend.push((tone, name.to_owned()));
+        layers.push(match tone {
+            Tone::Need => Layer::Dots { tone, points },
+            Tone::Oom => Layer::Crosses { tone, points },
+            _ => Layer::Ticks { tone, points },
+        });
+    }
+    let first = oldest_first().map(ended).fold(f64::INFINITY, f64::min);
+    let last = oldest_first().map(ended).fold(0.0, f64::max);
+    let from = if first.is_finite() { first } else { view.from_unix_ms().map_or(0.0, float) };
+    let room = ((last - from) * 0.02).max(60_000.0);
+    Chart {
+        id: "need",
+        title: "Need against ask".to_owned(),
+        description: format!(
+            "The highest need of the newest {} attempts, at most {}.",
+            newest.len(),
+            bytes(newest.iter().map(|one| one.need_peak_bytes).max().unwrap_or_default())
+        ),
+        x: Axis::calendar(from - room, last + room),
+        y: Axis::from_zero(highest / scale, unit),
+        layers,
+        legend,
+        table: attempts_table(newest),
+    }
+}
+
+fn asked(summary: &Summary) -> Option<u64> {
+    let resources = summary.resources.unwrap_or_default();
+    resources.memory_request_bytes.or(resources.memory_limit_bytes)
+}
+
+fn predicted(summary: &Summary) -> Option<u64> {
+    summary.predicted.map(|predicted| predicted.memory_limit_bytes)
+}
+
+fn attempts_table(newest: &[Summary]) -> Markup {
+    html! {
+        table {
+            thead { tr { th scope="col" { "Ended" } th scope="col" { "Outcome" } th.n scope="col" { "Need" } th.n scope="col" { "Asked for" } th.n scope="col" { "Predicted limit" } } }
+            tbody { @for one in newest {
+                tr {
+                    th scope="row" { (times::time(one.started_unix_ms.saturating_add(one.wall_ms))) }
+                    td { (words::outcome(one.outcome())) }
+                    td.n { (bytes(one.need_peak_bytes)) }
+                    td.n { (some_bytes(asked(one))) }
+                    td.n { (some_bytes(predicted(one))) }
+                }
+            } }
+        }
+    }
+}
+
+/// Need at each number of build jobs.
+pub(super) fn jobs(curve: &JobsCurve) -> Chart {
+    let highest = curve.points.iter().map(|point| point.need_p95_bytes).max().map_or(0.0, float);
+    let limit = curve.memory_limit_bytes.map(float).filter(|limit| *limit <= highest * 6.0);
+    let top = limit.unwrap_or(0.0).max(highest);
+    let (scale, unit) = if top >= GIB { (GIB, "GiB") } else { (MIB, "MiB") };
+    let line = |need: fn(&plimsoll_proto::v1::JobsPoint) -> u64| {
+        curve
+            .points
+            .iter()
+            .map(|point| (f64::from(point.jobs), float(need(point)) / scale))
+            .collect::<Vec<_>>()
+    };
+    let (half, most) = (line(|point| point.need_p50_bytes), line(|point| point.need_p95_bytes));
+    let mut layers = vec![
+        Layer::Line { tone: Tone::Used, points: half.clone() },
+        Layer::Dots { tone: Tone::Used, points: half },
+        Layer::Line { tone: Tone::Waste, points: most.clone() },
+        Layer::Dots { tone: Tone::Waste, points: most },
+    ];
+    let mut legend = vec![
+        (Tone::Used, "half of the builds need".to_owned()),
+        (Tone::Waste, "95 % need at most".to_owned()),
+    ];
+    if let Some(limit) = limit {
+        layers.push(Layer::Level { tone: Tone::Limit, at: limit / scale });
+        legend.push((Tone::Limit, "limit".to_owned()));
+    }
+    let ends = curve.points.first().zip(curve.points.last());
+    let (first, last) = ends.map_or((1, 1), |(first, last)| (first.jobs, last.jobs));
+    Chart {
+        id: "jobs",
+        title: "Need by build jobs (-j)".to_owned(),
+        description: words::sentence(&curve.reason),
+        x: Axis::whole(first, last),
+        y: Axis::from_zero(top / scale, unit),
+        layers,
+        legend,
+        table: jobs_table(curve),
+    }
+}
+
+fn jobs_table(curve: &JobsCurve) -> Markup {
+    html! {
+        table {
+            thead { tr { th.n scope="col" { "-j" } th.n scope="col" { "Attempts" } th.n scope="col" { "Stopped for memory" } th.n scope="col" { "Half need" } th.n scope="col" { "95 % need" } th.n scope="col" { "Half take" } } }
+            tbody { @for point in &curve.points {
+                tr {
+                    th.n scope="row" { (point.jobs) }
+                    td.n { (count(point.attempts.into())) }
+                    td.n { (count(point.stopped.into())) }
+                    td.n { (bytes(point.need_p50_bytes)) }
+                    td.n { (bytes(point.need_p95_bytes)) }
+                    td.n { @if point.wall_p50_ms > 0 { (millis(point.wall_p50_ms)) } @else { "–" } }
+                }
+            } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_are_drawn_in_order_of_time_whatever_order_they_come_in() {
+        let one = |started_unix_ms, need_peak_bytes, outcome: Outcome| Summary {
+            started_unix_ms,
+            need_peak_bytes,
+            outcome: outcome.into(),
+            ..Summary::default()
+        };
+        let newest = [
+            one(9_000_000, 5 << 30, Outcome::Failed),
+            one(1_000_000, 1 << 30, Outcome::Succeeded),
+            one(5_000_000, 2 << 30, Outcome::Succeeded),
+        ];
+        let chart = need(&newest, &View::default());
+        let [Layer::Dots { points, .. }, Layer::Crosses { .. }] = chart.layers.as_slice() else {
+            panic!("{:?}", chart.layers);
+        };
+        assert_eq!(points, &[(1_000_000.0, 1.0), (5_000_000.0, 2.0)]);
+    }
+}

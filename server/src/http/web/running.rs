@@ -1,0 +1,88 @@
+//! What runs now.
+
+use axum::http::Uri;
+use maud::{Markup, html};
+use plimsoll_proto::v1 as pb;
+
+use super::{
+    asking::Asking,
+    flow,
+    numbers::{amount, bytes, count, mean_cores, millis, some_bytes},
+    page::{Page, live},
+    trouble::Trouble,
+    view::View,
+    words,
+};
+
+/// Attempts that a page shows.
+pub(super) const SHOWN: usize = 200;
+
+/// Seconds until a page looks again.
+const AGAIN: u32 = 3;
+
+/// The same without scripts, where the whole page is loaded anew.
+const AGAIN_WHOLE: u32 = 15;
+
+pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Page, Trouble> {
+    let (_query, view) = flow::asked(&uri)?;
+    let (watched, running) = parts.inside.running(SHOWN).await?;
+    let body = html! {
+        h1 { "Running" }
+        p { button type="button" data-pause aria-pressed="false" hidden { "Pause" } }
+        div data-live=(AGAIN) {
+            @if running == 0 {
+                div.empty {
+                    p { strong { "Nothing runs now." } " What an agent measures appears here from its first seconds on:" }
+                    pre { code { "plimsoll run --key package=zlib --key version=1.3 -- make -j8" } }
+                }
+            } @else {
+                p.quiet {
+                    (count(running as u64)) " running"
+                    @if running > SHOWN { ", of which the " (SHOWN) " with the highest need are shown" } "."
+                }
+                (table(&watched.running, &view))
+            }
+        }
+    };
+    Ok(live("Running", "/running", &view, AGAIN_WHOLE, &body))
+}
+
+fn table(running: &[pb::Running], view: &View) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Running attempts" {
+            table {
+                thead { tr {
+                    th scope="col" { "Package" } th scope="col" { "Attempt" } th.n scope="col" { "For" } th.n scope="col" { "Need now" }
+                    th.n scope="col" { "Highest need" } th.n scope="col" { "With page cache" } th.n scope="col" { "Limit" } th.n scope="col" { "Mean cores" }
+                    th scope="col" { "State" }
+                } }
+                tbody { @for one in running { (row(one, view)) } }
+            }
+        }
+    }
+}
+
+fn row(one: &pb::Running, view: &View) -> Markup {
+    let key = one.key.clone().unwrap_or_default();
+    html! {
+        tr {
+            th scope="row" { a href=(view.package(&key.package)) { (key.package) } " " span.quiet { (key.version) } }
+            td { a.id href=(view.attempt(&one.attempt)) { (one.attempt) } }
+            td.n { (millis(one.elapsed_ms)) }
+            td.n { (bytes(one.need_bytes)) }
+            td.n {
+                (bytes(one.need_peak_bytes))
+                @if let Some(limit) = one.memory_limit_bytes.filter(|limit| *limit > 0) {
+                    meter min="0" max=(limit) value=(one.need_peak_bytes.min(limit)) aria-hidden="true" {}
+                }
+            }
+            td.n { (bytes(one.memory_bytes)) }
+            td.n { (some_bytes(one.memory_limit_bytes)) }
+            td.n { (amount(mean_cores(one.cpu_usec, one.elapsed_ms))) }
+            td {
+                @if one.starved { span.badge.bad { span aria-hidden="true" { "! " } "starved" } }
+                @else { (words::badge(pb::Outcome::Running, pb::Cause::Unspecified)) }
+            }
+        }
+    }
+}

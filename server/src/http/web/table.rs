@@ -1,0 +1,75 @@
+//! Heads of tables by which rows can be sorted, and the links to other pages of a table.
+
+use maud::{Markup, html};
+
+/// How rows are sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sort<'a> {
+    /// The name of a column.
+    pub(super) by: &'a str,
+    pub(super) down: bool,
+}
+
+impl<'a> Sort<'a> {
+    /// What an address says, or the usual way. An order that is not known is the usual one of its column.
+    pub(super) fn of(by: &'a str, order: &str, usual: &'a str) -> Self {
+        let by = if by.is_empty() { usual } else { by };
+        Self { by, down: if order.is_empty() { by != "name" } else { order != "up" } }
+    }
+}
+
+/// The head of a column; `link` makes the address for a way to sort.
+pub(super) fn head(name: &str, by: &str, sort: Sort<'_>, link: impl Fn(&str, &str) -> String) -> Markup {
+    let here = sort.by == by;
+    // a second click turns the order round; names begin with A, numbers with the largest
+    let down = if here { !sort.down } else { by != "name" };
+    let state = here.then_some(if sort.down { "descending" } else { "ascending" });
+    let sign = if !here {
+        ""
+    } else if sort.down {
+        " ▼"
+    } else {
+        " ▲"
+    };
+    html! {
+        th scope="col" class=[(by != "name").then_some("n")] aria-sort=[state] {
+            a href=(link(by, if down { "down" } else { "up" })) { (name) span aria-hidden="true" { (sign) } }
+        }
+    }
+}
+
+/// The foot of a table of several pages.
+pub(super) fn pages(page: usize, count: usize, link: impl Fn(&str) -> String) -> Markup {
+    html! {
+        @if count > 1 {
+            nav.pager aria-label="Pages of the table" {
+                @if page > 1 { a rel="prev" href=(link(&(page - 1).to_string())) { "← Previous" } }
+                span { "Page " (page) " of " (count) }
+                @if page < count { a rel="next" href=(link(&(page + 1).to_string())) { "Next →" } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_says_how_rows_are_sorted_and_turns_it_round() {
+        let link = |by: &str, order: &str| format!("/x?sort={by}&order={order}");
+        let sort = Sort::of("waste", "", "waste");
+        let text = head("Waste", "waste", sort, link).into_string();
+        assert!(text.contains("aria-sort=\"descending\"") && text.contains("order=up"), "{text}");
+        let other = head("Package", "name", sort, link).into_string();
+        assert!(!other.contains("aria-sort") && other.contains("order=up"), "{other}");
+        assert!(Sort::of("", "", "waste").down && !Sort::of("name", "", "waste").down);
+    }
+
+    #[test]
+    fn one_page_needs_no_links() {
+        assert_eq!(pages(1, 1, |_| String::new()).into_string(), "");
+        let middle = pages(2, 3, |page| format!("?page={page}")).into_string();
+        assert!(middle.contains("?page=1") && middle.contains("?page=3"), "{middle}");
+    }
+}

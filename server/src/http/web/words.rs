@@ -1,0 +1,138 @@
+//! The words of the wire, for people.
+
+use maud::{Markup, html};
+use plimsoll_proto::v1::{Action, Cause, ChangeKind, OomOrigin, Outcome, Rung, Source};
+
+/// `out of memory`, and so on; empty if there is none.
+pub(super) fn cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Unspecified => "",
+        Cause::Oom => "out of memory",
+        Cause::Starved => "starved of memory",
+        Cause::Timeout => "time-out",
+        Cause::Deterministic => "fails every time",
+        Cause::Infra => "infrastructure",
+        Cause::Preempted => "preempted",
+        Cause::DiskFull => "disk full",
+        Cause::Canceled => "canceled",
+        Cause::Unknown => "unknown cause",
+        Cause::ToolOom => "tool's own memory limit",
+        Cause::EphemeralStorage => "pod's storage full",
+        Cause::NodeLost => "node lost",
+        Cause::EvictedByNode => "evicted by node",
+        Cause::Contention => "contention",
+        Cause::Flaky => "flaky",
+        Cause::Configuration => "configuration",
+    }
+}
+
+/// All causes that a failure can have, with the value that a form sends.
+pub(super) fn causes() -> impl Iterator<Item = (&'static str, Cause)> {
+    (1..=16).filter_map(|n| Cause::try_from(n).ok()).map(|one| (value(one.as_str_name(), "CAUSE_"), one))
+}
+
+/// A reason as a sentence: a capital letter first, a full stop last.
+pub(super) fn sentence(reason: &str) -> String {
+    let mut letters = reason.trim().chars();
+    let Some(first) = letters.next() else { return String::new() };
+    let stop = if reason.trim_end().ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{}{}{stop}", first.to_uppercase(), letters.as_str())
+}
+
+/// The name of an enumeration's value without the enumeration's name, as it stands in an address: `OOM`.
+pub(super) fn value(name: &'static str, prefix: &str) -> &'static str {
+    name.strip_prefix(prefix).unwrap_or(name)
+}
+
+pub(super) fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Unspecified => "not known",
+        Outcome::Running => "running",
+        Outcome::Succeeded => "succeeded",
+        Outcome::Failed => "failed",
+        Outcome::Lost => "lost",
+    }
+}
+
+/// The outcome as a badge: a word and a sign, never only a colour.
+pub(super) fn badge(is: Outcome, why: Cause) -> Markup {
+    let (class, sign) = match is {
+        Outcome::Succeeded => ("badge good", "✓"),
+        Outcome::Failed => ("badge bad", "✕"),
+        Outcome::Lost => ("badge lost", "?"),
+        Outcome::Running | Outcome::Unspecified => ("badge now", "●"),
+    };
+    let text = if why == Cause::Unspecified { outcome(is) } else { cause(why) };
+    html! { span class=(class) { span aria-hidden="true" { (sign) " " } (text) } }
+}
+
+pub(super) fn action(action: Action) -> &'static str {
+    match action {
+        Action::Unspecified => "not known",
+        Action::No => "do not try again",
+        Action::AsIs => "try again as it was",
+        Action::Bigger => "try again with a bigger size",
+        Action::FewerJobs => "try again with fewer build jobs",
+        Action::Longer => "try again with more time",
+        Action::Elsewhere => "try again elsewhere",
+    }
+}
+
+/// What attempts on a rung are attempts of.
+pub(super) fn rung(rung: Rung) -> &'static str {
+    match rung {
+        Rung::Exact => "exactly this build",
+        Rung::NoVersion => "other versions",
+        Rung::NoCompiler => "other compilers",
+        Rung::Package => "the package",
+        Rung::BuildSystem => "the build system",
+        Rung::Fleet => "the fleet",
+        Rung::Default | Rung::Unspecified => "the default",
+    }
+}
+
+pub(super) fn change(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::Unspecified => "changed",
+        ChangeKind::Step => "step",
+        ChangeKind::Back => "back again",
+        ChangeKind::Drift => "drift",
+    }
+}
+
+pub(super) fn source(source: Source) -> &'static str {
+    match source {
+        Source::Unspecified => "not known",
+        Source::CgroupV2 => "cgroup v2",
+        Source::CgroupV1 => "cgroup v1",
+        Source::ProcessTree => "process tree",
+    }
+}
+
+pub(super) fn oom_origin(origin: OomOrigin) -> &'static str {
+    match origin {
+        OomOrigin::Unspecified => "",
+        OomOrigin::OwnLimit => "at the build's own limit",
+        OomOrigin::LimitAbove => "at a limit above the build's, which others may share",
+        OomOrigin::Host => "because the whole machine had no memory left",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_becomes_a_sentence() {
+        assert_eq!(["memory fits", "It does. ", ""].map(sentence), ["Memory fits.", "It does.", ""]);
+    }
+
+    #[test]
+    fn every_cause_can_be_chosen_and_has_words() {
+        let all: Vec<_> = causes().collect();
+        assert_eq!(all.len(), 16, "a new cause needs its words here");
+        assert!(Cause::try_from(17).is_err());
+        assert!(all.iter().all(|(value, one)| !cause(*one).is_empty() && !value.is_empty()));
+        assert_eq!(all.first().map(|(value, _)| *value), Some("OOM"));
+    }
+}

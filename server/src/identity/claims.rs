@@ -1,0 +1,80 @@
+//! From the claims of a token that was checked to an identity: the first grant whose claims fit says what it may do.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{Identity, Job, Projects, Proven, Roles, is_like};
+
+/// The claims of a token.
+pub(super) type Claims = Map<String, Value>;
+
+/// Who signs, and so which claims say what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kind {
+    /// ID tokens of GitLab's jobs.
+    Gitlab,
+    /// Tokens of service accounts.
+    Kubernetes,
+}
+
+/// What callers get whose claims fit.
+#[derive(Debug, Clone)]
+pub(super) struct Grant {
+    /// Each claim with the text it must have, or how it must begin (`spack/*`). All must fit.
+    pub(super) claims: BTreeMap<String, String>,
+    pub(super) roles: Roles,
+    /// Empty: the project of the claims, or all if they name none.
+    pub(super) projects: Projects,
+    pub(super) trusted: bool,
+}
+
+impl Grant {
+    /// Whether the claims are those that it is for.
+    pub(super) fn fits(&self, claims: &Claims) -> bool {
+        self.claims
+            .iter()
+            .all(|(name, pattern)| text(claims, name).is_some_and(|said| is_like(pattern, &said)))
+    }
+
+    /// Who the claims say that it is.
+    pub(super) fn identity(&self, kind: Kind, issuer: &str, claims: &Claims) -> Identity {
+        let host = issuer.split_once("://").map_or(issuer, |(_scheme, rest)| rest);
+        let host = host.split(['/', ':']).next().unwrap_or_default().to_owned();
+        let get = |name: &str| text(claims, name).unwrap_or_default();
+        let (name, proven) = match kind {
+            Kind::Gitlab => {
+                let id = get("job_id");
+                let job = (!id.is_empty()).then(|| Job { host: host.clone(), id: id.clone() });
+                let proven = Proven {
+                    project: get("project_path"),
+                    git_ref: get("ref"),
+                    owner: get("user_login"),
+                    job,
+                };
+                (format!("{host}:{}:{id}", proven.project), proven)
+            }
+            Kind::Kubernetes => (format!("{host}:{}", get("sub")), Proven::default()),
+        };
+        let own = || {
+            if proven.project.is_empty() { Projects::default() } else { vec![proven.project.clone()].into() }
+        };
+        let projects = if self.projects.is_all() { own() } else { self.projects.clone() };
+        Identity { name: name.into(), roles: self.roles, projects, proven, trusted: self.trusted }
+    }
+}
+
+/// A claim as text. `kubernetes.io/namespace` is the claim `namespace` of the object `kubernetes.io`, if there is no claim of the
+/// whole name.
+fn text(claims: &Claims, name: &str) -> Option<String> {
+    let value = claims.get(name).or_else(|| {
+        let (outer, inner) = name.split_once('/')?;
+        claims.get(outer)?.as_object()?.get(inner)
+    })?;
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        _ => None,
+    }
+}

@@ -1,0 +1,88 @@
+//! Tokens that somebody else has signed, checked offline.
+
+use jsonwebtoken::{
+    Algorithm, DecodingKey, Validation,
+    dangerous::insecure_decode,
+    errors::{Error, ErrorKind},
+};
+
+use super::{
+    Identity,
+    access::Denied,
+    claims::{Claims, Grant, Kind},
+    keys::KeySet,
+};
+
+/// Bytes of a token, at most. Those of GitLab have about 2 KiB.
+pub(super) const TOKEN_BYTES: usize = 16 * 1024;
+
+/// Somebody whose signature is believed.
+#[derive(Debug)]
+pub(super) struct Issuer {
+    /// As in the claim `iss`.
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    /// What the claim `aud` must be or hold: a token for somebody else is none for us.
+    pub(super) audience: String,
+    pub(super) algorithms: Vec<Algorithm>,
+    /// Seconds by which clocks may differ.
+    pub(super) leeway: u64,
+    /// The first that fits counts.
+    pub(super) grants: Vec<Grant>,
+    pub(super) keys: KeySet,
+}
+
+impl Issuer {
+    /// Who shows this token, and until when it is good, seconds since 1970.
+    fn check(&self, token: &str, algorithm: Algorithm, key: &DecodingKey) -> Result<(Identity, u64), Denied> {
+        if !self.algorithms.contains(&algorithm) {
+            return Err(Denied::NotAccepted(NOT_SIGNED));
+        }
+        // one at a time: the library wants all that it is given to be of the key's family
+        let mut validation = Validation::new(algorithm);
+        validation.leeway = self.leeway;
+        validation.validate_nbf = true;
+        validation.set_issuer(&[&self.name]);
+        validation.set_audience(&[&self.audience]);
+        validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+        let claims =
+            jsonwebtoken::decode::<Claims>(token, key, &validation).map_err(|error| why(&error))?.claims;
+        let expires = claims.get("exp").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let grant = self.grants.iter().find(|grant| grant.fits(&claims)).ok_or(Denied::NoGrant)?;
+        Ok((grant.identity(self.kind, &self.name, &claims), expires.saturating_add(self.leeway)))
+    }
+}
+
+/// Who shows `token`, and until when it is good, seconds since 1970.
+///
+/// # Errors
+/// Nobody who is believed has signed it, or it is not for here and now, or no grant fits.
+pub(super) fn check(token: &str, issuers: &[Issuer]) -> Result<(Identity, u64), Denied> {
+    if token.len() > TOKEN_BYTES {
+        return Err(Denied::NotAccepted("is longer than 16 KiB"));
+    }
+    // not believed yet: only to know whose keys to try
+    let claimed =
+        insecure_decode::<Claims>(token).map_err(|_shape| Denied::NotAccepted("is not known here"))?;
+    let named = claimed.claims.get("iss").and_then(serde_json::Value::as_str);
+    let issuer = issuers.iter().find(|issuer| Some(issuer.name.as_str()) == named);
+    let key = issuer.and_then(|issuer| Some((issuer, issuer.keys.find(claimed.header.kid.as_deref())?)));
+    // who is known here, and which keys there are, is nobody's business
+    let (issuer, key) = key.ok_or(Denied::NotAccepted(NOT_SIGNED))?;
+    issuer.check(token, claimed.header.alg, key)
+}
+
+const NOT_SIGNED: &str = "is not signed by anybody who is trusted here";
+
+/// What helps the honest: what they can mend. All else looks the same.
+fn why(error: &Error) -> Denied {
+    Denied::NotAccepted(match error.kind() {
+        ErrorKind::ExpiredSignature => "has expired",
+        ErrorKind::ImmatureSignature => "is not valid yet; look at the clocks",
+        ErrorKind::InvalidAudience => "is for another audience",
+        ErrorKind::MissingRequiredClaim(_) | ErrorKind::InvalidClaimFormat(_) => {
+            "lacks an expiry, an issuer or an audience"
+        }
+        _ => NOT_SIGNED,
+    })
+}

@@ -1,0 +1,206 @@
+//! Who calls, what it may do, and whether what it says may teach. Pure: files are read by those who build [`Access`].
+//!
+//! Without a file of access everybody is [`Identity::anyone`]: that is for a first try on one machine. With one, a caller proves
+//! who it is by a bearer token (a static one, or one that GitLab or Kubernetes has signed) or by the certificate of its
+//! connection, and what is proven wins over what a message says.
+
+mod access;
+mod claims;
+mod jwt;
+mod keys;
+mod ring_verifier;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, LazyLock};
+
+pub(crate) use access::{Access, AccessFile, Denied, bearer};
+use plimsoll_proto::job::Named;
+
+use crate::domain::{Attempt, AttemptId, Fault, Key};
+
+/// What a caller may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    /// Delivers attempts.
+    Agent,
+    /// Asks for sizes and verdicts.
+    Caller,
+    /// Sees statistics, attempts and metrics.
+    Reader,
+    /// Delivers hooks of the CI system.
+    Hook,
+    /// Takes backups.
+    Operator,
+}
+
+impl Role {
+    pub(crate) const ALL: [Self; 5] = [Self::Agent, Self::Caller, Self::Reader, Self::Hook, Self::Operator];
+
+    /// Its name, as in the file.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Caller => "caller",
+            Self::Reader => "reader",
+            Self::Hook => "hook",
+            Self::Operator => "operator",
+        }
+    }
+
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// Some roles.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Roles(u8);
+
+impl Roles {
+    /// Whether `role` is one of them.
+    pub(crate) fn has(self, role: Role) -> bool {
+        self.0 & role.bit() != 0
+    }
+}
+
+impl FromIterator<Role> for Roles {
+    fn from_iter<I: IntoIterator<Item = Role>>(roles: I) -> Self {
+        Self(roles.into_iter().fold(0, |bits, role| bits | role.bit()))
+    }
+}
+
+/// Names of projects: whole ones (`group/project`), and all below a group (`group/*`). Empty means every project.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Projects(Vec<String>);
+
+impl Projects {
+    /// Whether every project is one of them.
+    pub(crate) fn is_all(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether `project` is one of them.
+    pub(crate) fn has(&self, project: &str) -> bool {
+        self.is_all() || self.0.iter().any(|pattern| is_like(pattern, project))
+    }
+}
+
+impl From<Vec<String>> for Projects {
+    fn from(patterns: Vec<String>) -> Self {
+        Self(patterns)
+    }
+}
+
+/// Whether `text` is what `pattern` says: the same, or, where the pattern ends in `*`, anything that begins as it does.
+fn is_like(pattern: &str, text: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == text, |start| text.starts_with(start))
+}
+
+/// A CI job, as its token names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Job {
+    /// Host of the CI system.
+    pub(crate) host: String,
+    /// The CI system's id of the job.
+    pub(crate) id: String,
+}
+
+/// Facts that a signed token proves. Empty means that it says nothing of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Proven {
+    pub(crate) project: String,
+    pub(crate) git_ref: String,
+    pub(crate) owner: String,
+    /// The job that it was made for: only that job's attempts may be written with it.
+    pub(crate) job: Option<Job>,
+}
+
+/// A caller of whom it is known who it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// For logs and bounds: never a secret.
+    pub(crate) name: Arc<str>,
+    pub(crate) roles: Roles,
+    /// Projects that it may write, ask for and see.
+    pub(crate) projects: Projects,
+    pub(crate) proven: Proven,
+    /// What it delivers may lower what others are told.
+    pub(crate) trusted: bool,
+}
+
+impl Identity {
+    /// Everybody, where no access is configured: may do and see all, and teaches.
+    pub(crate) fn anyone() -> Arc<Self> {
+        static ANYONE: LazyLock<Arc<Identity>> = LazyLock::new(|| {
+            Arc::new(Identity {
+                name: "anyone".into(),
+                roles: Role::ALL.into_iter().collect(),
+                projects: Projects::default(),
+                proven: Proven::default(),
+                trusted: true,
+            })
+        });
+        Arc::clone(&ANYONE)
+    }
+
+    /// Whether it may write this attempt.
+    ///
+    /// # Errors
+    /// Its token was made for another job.
+    pub(crate) fn may_write(&self, attempt: &AttemptId) -> Result<(), Fault> {
+        let Some(Job { host, id }) = &self.proven.job else { return Ok(()) };
+        let named = Named::read(attempt.as_str());
+        if named.host == host && named.job == id {
+            return Ok(());
+        }
+        let description =
+            format!("is {attempt}, but the token was made for job {host}:{id} and writes only its attempts");
+        Err(Fault::new("attempt", description))
+    }
+
+    /// Puts what is proven into the opening of an attempt, over what its message says.
+    ///
+    /// # Errors
+    /// The attempt, or its project, is not one that it may write.
+    pub(crate) fn opens(&self, attempt: &mut Attempt) -> Result<(), Fault> {
+        self.may_write(&attempt.id)?;
+        let Proven { project, git_ref, owner, .. } = &self.proven;
+        let key = &mut attempt.key;
+        for (proven, said) in
+            [(project, &mut key.project), (git_ref, &mut key.git_ref), (owner, &mut key.owner)]
+        {
+            if !proven.is_empty() {
+                said.clone_from(proven);
+            }
+        }
+        self.may_see("key.project", &key.project)?;
+        attempt.opening.untrusted = !self.trusted;
+        Ok(())
+    }
+
+    /// Puts the proven project into a question that names none.
+    ///
+    /// # Errors
+    /// It may not ask for this project.
+    pub(crate) fn asks(&self, field: &str, key: &mut Key) -> Result<(), Fault> {
+        if key.project.is_empty() {
+            key.project.clone_from(&self.proven.project);
+        }
+        self.may_see(field, &key.project)
+    }
+
+    /// Whether it may write to, ask for and see this project; empty stands for all of them.
+    ///
+    /// # Errors
+    /// It may not. `field` is where the project was named.
+    pub(crate) fn may_see(&self, field: &str, project: &str) -> Result<(), Fault> {
+        if self.projects.is_all() || (!project.is_empty() && self.projects.has(project)) {
+            return Ok(());
+        }
+        let named =
+            if project.is_empty() { "names no project".to_owned() } else { format!("is {project:?}") };
+        Err(Fault::new(field, format!("{named}; {} may see only {}", self.name, self.projects.0.join(", "))))
+    }
+}

@@ -1,0 +1,222 @@
+//! Tokens of every kind that is wrong, and what a right one proves.
+
+use std::path::PathBuf;
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
+use ring::{
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
+};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::domain::{Opening, Resources, SessionId, Source};
+
+/// Seconds since 1970, far from every expiry below.
+const YEAR_2100: u64 = 4_102_444_800;
+
+/// Somebody who signs tokens.
+struct Signer(EcdsaKeyPair);
+
+impl Signer {
+    fn new() -> Self {
+        let random = SystemRandom::new();
+        let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.as_ref(), &random);
+        Self(key.unwrap())
+    }
+
+    fn key_set(&self) -> String {
+        let public = self.0.public_key().as_ref();
+        let (x, y) = (BASE64.encode(&public[1..33]), BASE64.encode(&public[33..]));
+        json!({"keys": [{"kty": "EC", "crv": "P-256", "kid": "one", "use": "sig", "x": x, "y": y}]})
+            .to_string()
+    }
+
+    fn sign(&self, header: &Value, claims: &Value) -> String {
+        let part = |value: &Value| BASE64.encode(value.to_string());
+        let message = format!("{}.{}", part(header), part(claims));
+        let signature = self.0.sign(&SystemRandom::new(), message.as_bytes()).unwrap();
+        format!("{message}.{}", BASE64.encode(signature))
+    }
+
+    fn token(&self, change: impl FnOnce(&mut Value)) -> String {
+        let mut claims = json!({
+            "iss": "https://gitlab.example.com", "aud": "plimsoll", "exp": YEAR_2100, "nbf": 1_700_000_000,
+            "project_path": "spack/packages", "ref": "develop", "ref_protected": "true", "user_login": "eve", "job_id": "4711",
+        });
+        change(&mut claims);
+        self.sign(&json!({"alg": "ES256", "kid": "one"}), &claims)
+    }
+}
+
+const FILE: &str = r#"
+    [[token]]
+    name = "grafana"
+    sha256 = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
+    roles = ["reader"]
+    projects = ["spack/*"]
+
+    [[certificate]]
+    dns_name = "runner-1.example.com"
+    roles = ["agent"]
+    trusted = true
+
+    [[issuer]]
+    issuer = "https://gitlab.example.com"
+    kind = "gitlab"
+    audience = "plimsoll"
+    keys_file = "keys.json"
+
+    [[issuer.grant]]
+    claims = { project_path = "spack/*", ref_protected = "true" }
+    roles = ["agent", "caller"]
+    trusted = true
+
+    [[issuer.grant]]
+    claims = { project_path = "spack/*" }
+    roles = ["agent", "caller"]
+"#;
+
+fn access(file: &str, signer: &Signer) -> Result<Access, String> {
+    Access::new(AccessFile::parse(file)?, |path| {
+        assert_eq!(path, &PathBuf::from("keys.json"));
+        Ok(signer.key_set())
+    })
+}
+
+fn attempt(id: &str) -> Attempt {
+    let project = "somebody/else".to_owned();
+    Attempt {
+        id: AttemptId::parse(id).unwrap(),
+        session: SessionId::parse("session").unwrap(),
+        key: Key { project, package: "zlib".into(), git_ref: "main".into(), ..Key::default() },
+        number: 1,
+        retries: None,
+        source: Source::CgroupV2,
+        resources: Resources::default(),
+        started_unix_ms: 1_700_000_000_000,
+        opening: Opening::default(),
+    }
+}
+
+#[test]
+fn what_a_token_proves_wins_over_what_a_message_says() {
+    let signer = Signer::new();
+    let access = access(FILE, &signer).unwrap();
+    let identity = access.identify(Some(&signer.token(|_claims| ())), &[], 0).unwrap();
+    assert!(identity.roles.has(Role::Agent) && !identity.roles.has(Role::Reader) && identity.trusted);
+    let mut opened = attempt("gitlab.example.com:4711.2");
+    identity.opens(&mut opened).unwrap();
+    let key = &opened.key;
+    assert_eq!((&*key.project, &*key.git_ref, &*key.owner), ("spack/packages", "develop", "eve"));
+    assert!(!opened.opening.untrusted);
+    for other in ["gitlab.example.com:4712", "4711", "gitlab.example.org:4711", "x:gitlab.example.com:4711"] {
+        let fault = identity.opens(&mut attempt(other)).unwrap_err();
+        assert_eq!(fault.field, "attempt", "{other}");
+    }
+}
+
+#[test]
+fn a_build_of_an_unprotected_ref_is_measured_and_does_not_teach() {
+    let signer = Signer::new();
+    let access = access(FILE, &signer).unwrap();
+    let token = signer.token(|claims| claims["ref_protected"] = json!("false"));
+    let identity = access.identify(Some(&token), &[], 0).unwrap();
+    let mut opened = attempt("gitlab.example.com:4711");
+    identity.opens(&mut opened).unwrap();
+    assert!(opened.opening.untrusted);
+}
+
+#[test]
+fn a_token_that_is_not_right_lets_nobody_in_and_says_only_what_helps_the_honest() {
+    let (signer, other) = (Signer::new(), Signer::new());
+    let access = access(FILE, &signer).unwrap();
+    let claims = |name: &'static str, value: Value| signer.token(move |claims| claims[name] = value);
+    let without =
+        |name: &'static str| signer.token(move |claims| drop(claims.as_object_mut().unwrap().remove(name)));
+    let good: Value = json!({"iss": "https://gitlab.example.com", "aud": "plimsoll", "exp": YEAR_2100});
+    let header = |header: Value| signer.sign(&header, &good);
+    let right = signer.token(|_claims| ());
+    let unsigned = format!("{}.", right.rsplit_once('.').unwrap().0);
+    let not_signed = "is not signed by anybody who is trusted here";
+    let cases = [
+        (claims("exp", json!(1_700_000_000)), "has expired"),
+        (claims("nbf", json!(YEAR_2100)), "is not valid yet; look at the clocks"),
+        (claims("aud", json!("other")), "is for another audience"),
+        (without("aud"), "lacks an expiry, an issuer or an audience"),
+        (without("exp"), "lacks an expiry, an issuer or an audience"),
+        (claims("iss", json!("https://evil.example.com")), not_signed),
+        (without("iss"), not_signed),
+        (other.token(|_claims| ()), not_signed),
+        (header(json!({"alg": "none", "kid": "one"})), "is not known here"),
+        (header(json!({"alg": "HS256", "kid": "one"})), not_signed),
+        (header(json!({"alg": "RS256", "kid": "one"})), not_signed),
+        (header(json!({"alg": "ES256", "kid": "two"})), not_signed),
+        (unsigned, not_signed),
+        (right.chars().take(right.len() - 10).collect(), not_signed),
+        (right.chars().take(20).collect(), "is not known here"),
+        ("x".repeat(16 * 1024 + 1), "is longer than 16 KiB"),
+        (String::new(), "is not known here"),
+        ("grafana".to_owned(), "is not known here"),
+    ];
+    for (token, expected) in cases {
+        assert_eq!(access.identify(Some(&token), &[], 0), Err(Denied::NotAccepted(expected)), "{token:.200}");
+    }
+    let foreign = claims("project_path", json!("evil/spack"));
+    assert_eq!(access.identify(Some(&foreign), &[], 0), Err(Denied::NoGrant));
+}
+
+#[test]
+fn a_checked_token_is_remembered_until_it_expires_and_no_longer() {
+    let signer = Signer::new();
+    let access = access(FILE, &signer).unwrap();
+    // the library looks at the clock of the machine, so "later" is told by remembering alone
+    let token = signer.token(|_claims| ());
+    assert!(access.identify(Some(&token), &[], 0).is_ok());
+    assert_eq!(access.remembered(), 1);
+    assert!(access.identify(Some(&token), &[], YEAR_2100 + 61).is_ok(), "checked again, by the library");
+    assert_eq!(access.remembered(), 1);
+}
+
+#[test]
+fn a_static_token_and_a_certificate_are_who_the_file_says_and_nobody_else_is_anybody() {
+    let signer = Signer::new();
+    let access = access(FILE, &signer).unwrap();
+    let grafana = access.identify(Some("secret"), &[], 0).unwrap();
+    assert_eq!((&*grafana.name, grafana.trusted), ("grafana", false));
+    assert!(grafana.may_see("filter.project", "spack/x").is_ok());
+    for hidden in ["spac", "other/spack/x", ""] {
+        assert_eq!(grafana.may_see("filter.project", hidden).unwrap_err().field, "filter.project");
+    }
+    let names = ["other".to_owned(), "runner-1.example.com".to_owned()];
+    assert!(access.identify(None, &names, 0).unwrap().trusted);
+    assert_eq!(access.identify(None, &names[..1], 0), Err(Denied::Nobody));
+}
+
+#[test]
+fn a_file_that_is_half_right_is_not_used_and_all_that_is_wrong_is_named() {
+    let signer = Signer::new();
+    let error = |file: &str| access(file, &signer).err().unwrap();
+    assert!(error("[[token]]\nname = \"x\"\n").contains("line 1"));
+    assert!(error("[[tokens]]\n").contains("unknown field `tokens`"));
+    let twice =
+        FILE.replace("2bb8", "zzzz") + "[[certificate]]\ndns_name = \"runner-1.example.com\"\nroles = []\n";
+    let both = error(&twice);
+    assert!(both.contains("token \"grafana\": sha256") && both.contains("is there twice"), "{both}");
+    let shared = FILE.replace("audience = ", "algorithms = [\"HS256\"]\n    audience = ");
+    assert!(error(&shared).contains("algorithms must be some of"));
+    let secret = Access::new(AccessFile::parse(FILE).unwrap(), |_path| {
+        Ok(json!({"keys": [{"kty": "oct", "kid": "s", "k": "c2VjcmV0"}]}).to_string())
+    });
+    assert!(secret.err().unwrap().contains("secret key \"s\""));
+}
+
+#[test]
+fn without_the_words_of_the_file_callers_are_nobody_and_with_them_they_teach_nothing() {
+    let signer = Signer::new();
+    let open = access("[anonymous]\nroles = [\"caller\"]\n", &signer).unwrap();
+    let anyone = open.identify(None, &[], 0).unwrap();
+    assert!(anyone.roles.has(Role::Caller) && !anyone.roles.has(Role::Agent) && !anyone.trusted);
+    assert!(!format!("{open:?}{anyone:?}").contains("secret"));
+}

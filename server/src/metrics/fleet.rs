@@ -1,0 +1,177 @@
+//! What builds used, asked for and lost, as counters since the server's start. Nothing here names a package: those are in
+//! `packages`.
+
+use prometheus_client::encoding::EncodeLabelSet;
+
+use super::Metrics;
+use crate::{
+    domain::{Bytes, Cause, Millis, Outcome, Summary},
+    shadow::{self, WouldBe},
+};
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Ended {
+    /// `succeeded`, `failed` or `lost`.
+    pub(crate) outcome: &'static str,
+    /// Why it failed; `none` unless it did.
+    pub(crate) cause: &'static str,
+}
+
+/// Whether one number of a prediction held.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Held {
+    /// `memory_limit`, `memory_request` or `wall_p95`.
+    pub(crate) of: &'static str,
+    /// `true` or `false`.
+    pub(crate) held: &'static str,
+}
+
+/// The numbers of a prediction that are held against what came.
+const JUDGED: [&str; 3] = ["memory_limit", "memory_request", "wall_p95"];
+
+/// What an attempt held, and what of it was for nothing: `used` of `asked`, both over its time. A failed attempt held all of it
+/// for nothing.
+pub(super) fn wasted(summary: &Summary, asked: f64, used: f64) -> f64 {
+    if summary.outcome == Outcome::Succeeded { (asked - used).max(0.0) } else { asked.max(used) }
+}
+
+/// Memory over the time of an attempt, bytes x s.
+pub(super) fn held(memory: Bytes, time: Millis) -> f64 {
+    memory.as_f64() * time.as_f64() / 1000.0
+}
+
+impl Metrics {
+    /// All series of a closed set at zero, so that a rate sees the first event of each.
+    pub(super) fn begin(&self) {
+        let begin = |outcome, cause| drop(self.fleet_attempts.get_or_create(&Ended { outcome, cause }));
+        begin("succeeded", "none");
+        for cause in Cause::ALL {
+            begin("failed", cause.as_str());
+        }
+        begin("lost", "unknown");
+        for of in JUDGED {
+            for held in ["true", "false"] {
+                drop(self.fleet_predictions.get_or_create(&Held { of, held }));
+            }
+        }
+    }
+
+    /// Counts an attempt that has ended, once: when its end is on disk.
+    pub(crate) fn ended(&self, summary: &Summary) {
+        let cause = summary.cause.map_or("none", Cause::as_str);
+        let outcome = match summary.outcome {
+            Outcome::Succeeded => "succeeded",
+            Outcome::Failed => "failed",
+            Outcome::Lost => "lost",
+        };
+        self.fleet_attempts.get_or_create(&Ended { outcome, cause }).inc();
+        if summary.number > 1 || summary.retries.is_some() {
+            self.fleet_retries.inc();
+        }
+        let seconds = summary.wall.as_f64() / 1000.0;
+        self.fleet_wall.inc_by(seconds);
+        if let Some(asked) = summary.resources.memory_asked() {
+            let (asked, used) = (held(asked, summary.wall), held(summary.need_mean, summary.wall));
+            self.fleet_memory_asked.inc_by(asked);
+            self.fleet_memory_used.inc_by(used);
+            self.fleet_memory_wasted.inc_by(wasted(summary, asked, used));
+        }
+        if let Some(asked) = summary.resources.cpu_request.or(summary.resources.cpu_limit) {
+            let (asked, used) = (asked.0 * seconds, summary.cpu.as_f64() / 1e6);
+            self.fleet_cpu_asked.inc_by(asked.max(0.0));
+            self.fleet_cpu_used.inc_by(used);
+            self.fleet_cpu_wasted.inc_by(wasted(summary, asked, used));
+        }
+        if let Some(asked) = summary.resources.memory_asked().filter(|asked| asked.0 > 0) {
+            self.fleet_need_over_ask.observe(summary.need_peak.as_f64() / asked.as_f64());
+        }
+        self.compare(summary);
+        self.packages.add(summary);
+    }
+
+    /// Holds what was predicted against what came.
+    fn compare(&self, summary: &Summary) {
+        let Some(predicted) = summary.opening.predicted else { return };
+        let in_time = summary.outcome == Outcome::Succeeded;
+        let held = [
+            shadow::holds(summary, predicted.memory_limit.0),
+            shadow::holds(summary, predicted.memory_request.0),
+            in_time.then_some(summary.wall <= predicted.wall_p95),
+        ];
+        for (of, held) in JUDGED.into_iter().zip(held).filter_map(|(of, held)| Some((of, held?))) {
+            let held = if held { "true" } else { "false" };
+            self.fleet_predictions.get_or_create(&Held { of, held }).inc();
+        }
+        if summary.teaches_memory() && !summary.censored {
+            let over = predicted.memory_limit.as_f64() / summary.need_peak.as_f64();
+            self.fleet_limit_over_need.observe(over);
+        }
+        if let Some(would) = WouldBe::of(summary) {
+            self.would_be_attempts.inc();
+            self.would_be_asked.inc_by(would.asked);
+            self.would_be_predicted.inc_by(would.predicted);
+            self.would_be_failed.inc_by(u64::from(would.failed));
+            self.would_be_failing.inc_by(u64::from(would.would_fail));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Cores, CpuMicros, Predicted, test_summary};
+
+    /// An hour that asks for 4 GiB and 2 cores, and uses 1 GiB and 1 core.
+    fn hour(id: &str) -> Summary {
+        let mut summary = test_summary(id, "zlib", "1", 1024);
+        summary.wall = Millis(3_600_000);
+        (summary.need_mean, summary.cpu) = (Bytes(1 << 30), CpuMicros(3_600_000_000));
+        summary.resources.memory_request = Some(Bytes(4 << 30));
+        summary.resources.cpu_request = Some(Cores(2.0));
+        summary
+    }
+
+    fn near(value: f64, expected: f64) -> bool {
+        (value - expected).abs() < expected.abs() * 1e-9 + 1e-9
+    }
+
+    #[test]
+    fn waste_is_what_was_not_used_and_all_that_a_failed_attempt_held() {
+        let metrics = Metrics::new();
+        metrics.ended(&hour("a"));
+        let gib_hours = |counter: &super::super::Amount| counter.get() / 3600.0 / Bytes::GIB.as_f64();
+        assert!(near(gib_hours(&metrics.fleet_memory_asked), 4.0));
+        assert!(near(gib_hours(&metrics.fleet_memory_wasted), 3.0));
+        assert!(near(metrics.fleet_cpu_wasted.get(), 3600.0));
+        let failed = Summary { outcome: Outcome::Failed, cause: Some(Cause::Deterministic), ..hour("b") };
+        metrics.ended(&failed);
+        assert!(near(gib_hours(&metrics.fleet_memory_wasted), 3.0 + 4.0));
+        assert!(near(metrics.fleet_cpu_wasted.get(), 3600.0 + 7200.0));
+        let ended = |outcome, cause| metrics.fleet_attempts.get_or_create(&Ended { outcome, cause }).get();
+        assert_eq!((ended("succeeded", "none"), ended("failed", "deterministic")), (1, 1));
+    }
+
+    #[test]
+    fn a_prediction_is_held_against_what_came_and_only_where_that_is_known() {
+        let metrics = Metrics::new();
+        let predicted = Predicted {
+            memory_request: Bytes(512 << 20),
+            memory_limit: Bytes(2 << 30),
+            cpu_request: Cores(1.0),
+            wall_p95: Millis(60_000),
+        };
+        let mut summary = hour("a");
+        metrics.ended(&summary);
+        summary.opening.predicted = Some(predicted);
+        metrics.ended(&summary);
+        let lost = Summary { outcome: Outcome::Lost, ..summary };
+        metrics.ended(&lost);
+        let count = |of, held| metrics.fleet_predictions.get_or_create(&Held { of, held }).get();
+        assert_eq!((count("memory_limit", "true"), count("memory_limit", "false")), (1, 0));
+        assert_eq!((count("memory_request", "true"), count("memory_request", "false")), (0, 1));
+        assert_eq!((count("wall_p95", "true"), count("wall_p95", "false")), (0, 1));
+        assert_eq!((metrics.would_be_attempts.get(), metrics.would_be_failing.get()), (1, 0));
+        assert!(near(metrics.would_be_asked.get() / metrics.would_be_predicted.get(), 8.0));
+    }
+}

@@ -1,0 +1,207 @@
+//! The pool for an attempt, and why.
+
+use std::fmt::Write as _;
+
+use super::{
+    Placement,
+    pool::{Largest, Pool},
+    rule::{Rule, Wanted, WhenBusy},
+    subject::{Needs, Subject},
+};
+use crate::domain::{Bytes, Cores, Placed, Prediction, Quantity};
+
+/// Where an attempt should run.
+#[derive(Debug, Clone)]
+pub struct Choice<'p> {
+    /// The pool; `None` if the attempt can run in none of them.
+    pub pool: Option<&'p Pool>,
+    /// It needs more than the pool has.
+    pub clamped: bool,
+    /// One sentence.
+    pub reason: String,
+}
+
+/// One rule, looked at for one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Looked {
+    /// Its name.
+    pub rule: String,
+    /// Its line in the file.
+    pub line: usize,
+    /// It decides.
+    pub takes: bool,
+    /// Why, or why not.
+    pub why: String,
+}
+
+impl Placement {
+    /// The pool for an attempt. `open` says how many attempts are open in a pool.
+    pub fn choose(&self, subject: &Subject<'_>, needs: &Needs, open: &dyn Fn(&str) -> u32) -> Choice<'_> {
+        for rule in &self.rules {
+            if let Ok(choice) = self.by_rule(rule, subject, needs, open) {
+                return choice;
+            }
+        }
+        let may: Vec<&Pool> = self.pools.iter().filter(|pool| !pool.by_rule && may(pool, subject)).collect();
+        if may.is_empty() {
+            let family = if subject.family.is_empty() { "its processors" } else { subject.family };
+            let reason = format!("no pool has {family} and lets {:?} in", subject.owner_project);
+            return Choice { pool: None, clamped: false, reason };
+        }
+        pick(&may, needs, "")
+    }
+
+    /// The prediction with its pool. Sizes above what the pool takes are lowered to that.
+    #[must_use]
+    pub fn put(
+        &self,
+        subject: &Subject<'_>,
+        mut prediction: Prediction,
+        open: &dyn Fn(&str) -> u32,
+    ) -> Prediction {
+        if self.pools.is_empty() {
+            return prediction;
+        }
+        let choice = self.choose(subject, &Needs::of(&prediction), open);
+        if let Some(pool) = choice.pool {
+            lower(&mut prediction, pool);
+        }
+        let pool = choice.pool.map(|pool| pool.name.clone()).unwrap_or_default();
+        prediction.placed = Placed { pool, clamped: choice.clamped, reason: choice.reason };
+        prediction
+    }
+
+    /// What each rule says to a key, first to last: for people who write rules.
+    pub fn look(&self, subject: &Subject<'_>, needs: &Needs, open: &dyn Fn(&str) -> u32) -> Vec<Looked> {
+        let mut decided = false;
+        let look = |rule: &Rule| {
+            let (takes, why) = match self.by_rule(rule, subject, needs, open) {
+                Ok(_) if decided => (false, "would take it, but one before it does".to_owned()),
+                Ok(choice) => (true, choice.reason),
+                Err(why) => (false, why),
+            };
+            decided |= takes;
+            Looked { rule: rule.name.clone(), line: rule.line, takes, why }
+        };
+        self.rules.iter().map(look).collect()
+    }
+
+    /// What a rule decides, or why it does not take the attempt.
+    fn by_rule(
+        &self,
+        rule: &Rule,
+        subject: &Subject<'_>,
+        needs: &Needs,
+        open: &dyn Fn(&str) -> u32,
+    ) -> Result<Choice<'_>, String> {
+        let more = rule.take(subject, needs)?;
+        let wanted = self.wanted(rule, &more);
+        let may: Vec<&Pool> = wanted.iter().copied().filter(|pool| may(pool, subject)).collect();
+        if may.is_empty() {
+            return Err(why_none(&wanted, subject, &more));
+        }
+        let choice = pick(&may, needs, &rule.describe());
+        Ok(match (&rule.when_busy, choice.pool) {
+            (Some(instead), Some(pool)) => self.unless_busy(instead, pool, choice, subject, (needs, open)),
+            _ => choice,
+        })
+    }
+
+    /// The pools that a rule names.
+    fn wanted(&self, rule: &Rule, more: &[String]) -> Vec<&Pool> {
+        match &rule.wanted {
+            Wanted::Pool(name) => self.pool(name).into_iter().collect(),
+            Wanted::Tags(tags) => {
+                let has = |pool: &&Pool| tags.iter().chain(more).all(|tag| pool.tags.contains(tag));
+                self.pools.iter().filter(has).collect()
+            }
+        }
+    }
+
+    /// The choice, or the other pool if the chosen one is busy and the attempt may run in the other.
+    fn unless_busy<'p>(
+        &'p self,
+        instead: &WhenBusy,
+        chosen: &Pool,
+        choice: Choice<'p>,
+        subject: &Subject<'_>,
+        (needs, open): (&Needs, &dyn Fn(&str) -> u32),
+    ) -> Choice<'p> {
+        let there = open(&chosen.name);
+        let is_busy = instead.from.or(chosen.at_once).is_some_and(|from| there >= from);
+        let Some(other) = self.pool(&instead.pool).filter(|other| is_busy && may(other, subject)) else {
+            return choice;
+        };
+        let busy = format!("{}, but {there} attempts are open there", choice.reason);
+        let other = pick(&[other], needs, "instead");
+        Choice { reason: format!("{busy}: {}", other.reason), ..other }
+    }
+}
+
+/// Whether an attempt can run in a pool and is let in, whatever its size.
+fn may(pool: &Pool, subject: &Subject<'_>) -> bool {
+    pool.runs(subject.family) && pool.allows(&subject.owner_project)
+}
+
+fn why_none(wanted: &[&Pool], subject: &Subject<'_>, tags: &[String]) -> String {
+    let Some(first) = wanted.first() else {
+        return format!("takes it, but no pool has all of the tags {}", tags.join(", "));
+    };
+    if first.runs(subject.family) {
+        format!("takes it, but pool {} does not let {:?} in", first.name, subject.owner_project)
+    } else {
+        format!("takes it, but pool {} has {} and not {}", first.name, first.arch, subject.family)
+    }
+}
+
+/// The cheapest of the pools that fits, else the largest. There is at least one.
+fn pick<'p>(may: &[&'p Pool], needs: &Needs, because: &str) -> Choice<'p> {
+    let because = if because.is_empty() { String::new() } else { format!(", {because}") };
+    let fitting: Vec<&'p Pool> =
+        may.iter().copied().filter(|pool| pool.too_large(needs).is_empty()).collect();
+    let price = |pool: &Pool| pool.price.of(needs);
+    // of two that cost the same: the one that is there already, then the smaller one, then the first
+    let cheapest = fitting.iter().copied().min_by(|one, other| {
+        price(one).total_cmp(&price(other)).then(one.on_demand.cmp(&other.on_demand)).then(one.by_size(other))
+    });
+    if let Some(pool) = cheapest {
+        let mut reason = format!("pool {}{because}", pool.name);
+        if fitting.len() > 1 {
+            let _written = write!(reason, ", the cheapest of {} that fit", fitting.len());
+        }
+        return Choice { pool: Some(pool), clamped: false, reason };
+    }
+    let largest = may.iter().copied().max_by(|one, other| one.by_size(other));
+    let Some(pool) = largest else {
+        return Choice { pool: None, clamped: false, reason: String::new() };
+    };
+    let words = pool.too_large(needs).join(", ");
+    let which = if may.len() > 1 { ", the largest" } else { "" };
+    Choice { pool: Some(pool), clamped: true, reason: format!("pool {}{because}{which}: {words}", pool.name) }
+}
+
+/// Lowers sizes to what the pool takes, each with the word for it.
+fn lower(prediction: &mut Prediction, pool: &Pool) {
+    let Largest { memory_request, memory_limit, cpu_request, cpu_limit } = pool.largest;
+    // whole MiB: whoever writes sizes down rounds them up to that, and the runner refuses a job above its maximum
+    let whole = |bytes: u64| bytes - bytes % Bytes::MIB.0;
+    let memory = |most: Option<Bytes>| most.map(|most| (whole(most.0), most.to_string()));
+    let milli = |most: Option<Cores>| {
+        most.map(|most| (plimsoll_proto::quantity::millicores(most.0), format!("{most} cores")))
+    };
+    let lower_to = |quantity: &mut Quantity, most: Option<(u64, String)>| {
+        if let Some((most, words)) = most.filter(|(most, _)| *most < quantity.value) {
+            quantity.value = most;
+            quantity.basis.bound = format!("pool {} takes {words} at most", pool.name);
+        }
+    };
+    lower_to(&mut prediction.memory_request, memory(memory_request));
+    lower_to(&mut prediction.memory_limit, memory(memory_limit));
+    lower_to(&mut prediction.cpu_request, milli(cpu_request));
+    lower_to(&mut prediction.cpu_limit, milli(cpu_limit));
+    // the runner refuses a request above its limit
+    let most = prediction.memory_limit.value;
+    lower_to(&mut prediction.memory_request, Some((most, Bytes(most).to_string())));
+    let most = prediction.cpu_limit.value;
+    lower_to(&mut prediction.cpu_request, Some((most, format!("{most} thousandths of a core"))));
+}

@@ -1,0 +1,142 @@
+//! Pools and kinds of the operator's file.
+
+use std::collections::BTreeMap;
+
+use toml::Spanned;
+
+use super::{
+    Reading,
+    tables::{KindTable, PoolTable},
+};
+use crate::{
+    domain::{Bytes, Cores},
+    placement::{
+        Placement,
+        kind::Policy,
+        pool::{Largest, Place, Pool, Price, Toleration},
+        subject,
+    },
+};
+
+/// Bytes of a name.
+const NAME_BYTES: usize = 63;
+
+impl Reading<'_> {
+    pub(super) fn pool(&mut self, line: usize, table: PoolTable) -> Pool {
+        let at = format!("pool {}", table.name.get_ref());
+        let name = table.name.into_inner();
+        if !is_name(&name) {
+            self.wrong(line, format!("pool {name:?}: a name is 1 to {NAME_BYTES} of A-Z a-z 0-9 . _ -"));
+        }
+        let mut size = |field: &str, text: Option<Spanned<String>>| self.size(&at, field, text);
+        let memory = size("memory", table.memory);
+        let disk = size("disk", table.disk);
+        let most = table.overwrite_max.unwrap_or_default();
+        let (max_request, max_limit) = (
+            size("overwrite_max.memory_request", most.memory_request),
+            size("overwrite_max.memory_limit", most.memory_limit),
+        );
+        let cores = self.cores(&at, "cores", table.cores);
+        let cpu_request = self.cores(&at, "overwrite_max.cpu_request", most.cpu_request);
+        let cpu_limit = self.cores(&at, "overwrite_max.cpu_limit", most.cpu_limit);
+        if table.at_once == Some(0) {
+            self.wrong(line, format!("{at}: at_once is 0, so nothing could run; leave the pool out"));
+        }
+        for (field, price) in
+            [("price_gib_hour", table.price_gib_hour), ("price_core_hour", table.price_core_hour)]
+        {
+            if !(0.0..=1e9).contains(&price) {
+                self.wrong(line, format!("{at}: {field} is {price}; it must be 0 or more"));
+            }
+        }
+        let allowed =
+            table.allowed.into_iter().filter_map(|text| self.pattern(&at, "allowed", &text)).collect();
+        let least = |one: Option<Bytes>, other: Option<Bytes>| one.into_iter().chain(other).min();
+        let least_cores = |one: Option<Cores>, other: Option<Cores>| {
+            one.into_iter().chain(other).min_by(|one, other| one.0.total_cmp(&other.0))
+        };
+        let place = self.place(line, &at, (table.node_selector, table.tolerations, table.priority_class));
+        Pool {
+            arch: self.family(line, &at, table.arch),
+            largest: Largest {
+                memory_request: least(memory, max_request),
+                memory_limit: least(memory, max_limit),
+                cpu_request: least_cores(cores, cpu_request),
+                cpu_limit: cpu_limit.or(cores),
+            },
+            name,
+            disk,
+            price: Price { gib_hour: table.price_gib_hour, core_hour: table.price_core_hour },
+            at_once: table.at_once,
+            on_demand: table.on_demand,
+            by_rule: table.by_rule,
+            tags: table.tags,
+            allowed,
+            place,
+        }
+    }
+
+    fn family(&mut self, line: usize, at: &str, arch: String) -> String {
+        let family = subject::family(&arch);
+        if family.is_empty() && !arch.is_empty() {
+            self.wrong(line, format!("{at}: arch {arch:?} is not known; write it as x86_64 or aarch64"));
+        }
+        family.to_owned()
+    }
+
+    fn place(
+        &mut self,
+        line: usize,
+        at: &str,
+        (node_selector, tolerations, priority_class): (BTreeMap<String, String>, Vec<Toleration>, String),
+    ) -> Place {
+        for toleration in &tolerations {
+            if let Some(why) = toleration.mistake() {
+                self.wrong(line, format!("{at}: toleration: {why}"));
+            }
+        }
+        let is_label =
+            |text: &str| !text.is_empty() && text.len() <= 317 && !text.contains(char::is_whitespace);
+        if let Some(wrong) = node_selector.keys().find(|label| !is_label(label)) {
+            self.wrong(line, format!("{at}: node_selector: {wrong:?} is not the name of a label"));
+        }
+        if !priority_class.is_empty() && !is_label(&priority_class) {
+            self.wrong(line, format!("{at}: priority_class {priority_class:?} is not a name"));
+        }
+        Place { node_selector, tolerations, priority_class }
+    }
+
+    pub(super) fn policy(&mut self, table: Spanned<KindTable>) -> Policy {
+        let line = self.line(&table);
+        let table = table.into_inner();
+        if table.at_once == Some(0) {
+            self.wrong(line, "kind: at_once is 0, so nothing of this kind could run".to_owned());
+        }
+        let place = self.place(line, "kind", (table.node_selector, table.tolerations, table.priority_class));
+        Policy { place, raised_priority_class: table.raised_priority_class, at_once: table.at_once }
+    }
+
+    /// Names that are there twice, and labels that no node can have for a pool and a kind at once.
+    pub(super) fn contradictions(&mut self, line: usize, pool: &Pool, before: &Placement) {
+        if before.pool(&pool.name).is_some() {
+            self.wrong(line, format!("pool {} is there twice", pool.name));
+        }
+        for (kind, policy) in &before.kinds {
+            let other = policy.place.node_selector.iter().find(|(label, value)| {
+                pool.place.node_selector.get(*label).is_some_and(|of_pool| of_pool != *value)
+            });
+            if let Some((label, value)) = other {
+                let (name, kind) = (&pool.name, kind.as_str());
+                let text = format!(
+                    "pool {name}: label {label:?} is another than {value:?}, which kind {kind} wants: no node has both"
+                );
+                self.wrong(line, text);
+            }
+        }
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let fits = (1..=NAME_BYTES).contains(&name.len());
+    fits && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}

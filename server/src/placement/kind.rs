@@ -1,0 +1,64 @@
+//! Kinds of builds, after OSBS: each has nodes and a priority of its own, so that rebuilds that nobody waits for do not starve
+//! those that somebody asked for.
+
+use super::pool::Place;
+use crate::domain::Key;
+
+/// Why something is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// To try it: the result is thrown away.
+    Scratch,
+    /// Somebody asked for it.
+    Explicit,
+    /// Something that it stands on has changed.
+    Auto,
+    /// A fix for one release, apart from the others.
+    Isolated,
+}
+
+/// What a kind of build gets.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Policy {
+    /// Nodes and priority.
+    pub place: Place,
+    /// Priority class of a security fix; empty for that of the kind.
+    pub raised_priority_class: String,
+    /// Attempts of this kind that may run at once, wherever they run.
+    pub at_once: Option<u32>,
+}
+
+/// The label of a key that names the kind.
+pub(super) const LABEL: &str = "kind";
+/// The label that says that it mends a hole: `true` or `1`.
+const SECURITY: &str = "security";
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Scratch, Self::Explicit, Self::Auto, Self::Isolated];
+
+    /// The word in the file, on the wire and in the label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Scratch => "scratch",
+            Self::Explicit => "explicit",
+            Self::Auto => "auto",
+            Self::Isolated => "isolated",
+        }
+    }
+
+    /// The kind with this name.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+
+    /// What the label `kind` says. Without a word that is known, somebody asked for it.
+    pub fn of(key: &Key) -> Self {
+        key.labels.get(LABEL).and_then(|word| Self::parse(word)).unwrap_or(Self::Explicit)
+    }
+}
+
+/// Whether the label `security` says that this is a security fix.
+pub(super) fn is_security(key: &Key) -> bool {
+    key.labels.get(SECURITY).is_some_and(|word| word == "true" || word == "1")
+}

@@ -1,0 +1,115 @@
+//! Regular expressions of the operator, over whole texts and bounded in what they take to compile. Matching takes time linear
+//! in the text, whatever the expression.
+
+use regex::{Regex, RegexBuilder};
+use regex_syntax::hir::{Hir, literal::Extractor};
+
+/// Bytes of one expression.
+const BYTES: usize = 4096;
+/// Bytes that a compiled one may take.
+const COMPILED: usize = 512 << 10;
+
+/// A compiled expression.
+#[derive(Debug, Clone)]
+pub(super) struct Pattern {
+    text: String,
+    regex: Regex,
+    hir: Hir,
+}
+
+impl Pattern {
+    /// An expression that must match a text from its beginning to its end. So an allow-list for `spack/.*` does not let
+    /// `evil-spack/x` in.
+    pub(super) fn whole(text: &str) -> Result<Self, String> {
+        Self::compile(text, format!(r"\A(?:{text})\z"))
+    }
+
+    /// An expression that must match from the beginning, as Python's `re.match` does.
+    pub(super) fn start(text: &str) -> Result<Self, String> {
+        Self::compile(text, format!(r"\A(?:{text})"))
+    }
+
+    fn compile(text: &str, anchored: String) -> Result<Self, String> {
+        if text.len() > BYTES {
+            return Err(format!("has {} bytes, at most {BYTES} are allowed", text.len()));
+        }
+        // alone first: an expression with a bracket too many would break out of the anchors
+        let hir = regex_syntax::parse(text).map_err(|error| short(&error.to_string()))?;
+        let regex = RegexBuilder::new(&anchored).size_limit(COMPILED).build();
+        let regex = regex.map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => {
+                format!("takes more than {COMPILED} bytes when it is compiled; repeat less")
+            }
+            other => short(&other.to_string()),
+        })?;
+        Ok(Self { text: text.to_owned(), regex, hir })
+    }
+
+    /// As it was written.
+    pub(super) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        self.regex.is_match(text)
+    }
+
+    /// No text of at most so many bytes can match.
+    pub(super) fn never_within(&self, bytes: usize) -> bool {
+        self.hir.properties().minimum_len().is_none_or(|least| least > bytes)
+    }
+
+    /// Whether whatever matches `other` matches this one. False where that is not known.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        if self.text == other.text || matches!(self.text.as_str(), ".*" | "(?s).*") {
+            return true;
+        }
+        let words = Extractor::new().extract(&other.hir);
+        let exact = words.is_exact() && !words.is_empty();
+        exact
+            && words
+                .literals()
+                .into_iter()
+                .flatten()
+                .all(|word| std::str::from_utf8(word.as_bytes()).is_ok_and(|word| self.is_match(word)))
+    }
+}
+
+/// The last line of what the parser says; before it stands a picture.
+fn short(error: &str) -> String {
+    let last = error.lines().rfind(|line| !line.trim().is_empty()).unwrap_or(error).trim();
+    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expression_matches_the_whole_text_or_not_at_all() {
+        let spack = Pattern::whole("spack/.*").unwrap();
+        assert!(spack.is_match("spack/packages") && !spack.is_match("evil-spack/x"));
+        let either = Pattern::whole("a|b").unwrap();
+        assert!(either.is_match("a") && !either.is_match("ax") && !either.is_match("xb"));
+        assert!(Pattern::whole("a)|(?:b").is_err());
+        assert!(Pattern::start("@asahi/kernel").unwrap().is_match("@asahi/kernel/fedora/kernel-16k"));
+    }
+
+    #[test]
+    fn an_expression_that_explodes_is_refused() {
+        let error = Pattern::whole("((a{100}){100}){100}").unwrap_err();
+        assert!(error.contains("repeat less"), "{error}");
+        assert!(Pattern::whole(&"x".repeat(5000)).unwrap_err().contains("at most 4096"));
+        assert!(Pattern::whole(r"(?=a)b").unwrap_err().contains("look-around"));
+    }
+
+    #[test]
+    fn covering_is_claimed_only_where_it_is_known() {
+        let of = |text| Pattern::whole(text).unwrap();
+        assert!(of(".*").covers(&of("[a-z]+")) && of("k.*").covers(&of("kernel|kde")));
+        assert!(!of("k.*").covers(&of("kernel|gcc")) && !of("k.*").covers(&of("ke.*")));
+        assert!(
+            of(r"[^\s\S]").never_within(256) && of("a{300}").never_within(256) && !of("a*").never_within(0)
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! A pool of builders: what fits it, what it costs, how a pod finds it.
+
+use std::collections::BTreeMap;
+
+use super::{pattern::Pattern, subject::Needs};
+use crate::domain::{Bytes, Cores};
+
+/// A named kind of builder.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    /// Its name; 1 to 63 bytes.
+    pub name: String,
+    /// Family of its processors, as `uname -m` says it; empty takes every build.
+    pub arch: String,
+    /// The largest build that it takes.
+    pub largest: Largest,
+    /// Disk of the largest build.
+    pub disk: Option<Bytes>,
+    /// What it costs.
+    pub price: Price,
+    /// Attempts that may run in it at once.
+    pub at_once: Option<u32>,
+    /// Its builders are made when somebody wants them. Of two pools that cost the same, the standing one is taken.
+    pub on_demand: bool,
+    /// Only a rule puts an attempt here.
+    pub by_rule: bool,
+    /// What rules and runners know it by.
+    pub tags: Vec<String>,
+    /// Who may use it, as `owner/project`; empty for all.
+    pub(super) allowed: Vec<Pattern>,
+    /// How a pod finds it.
+    pub place: Place,
+}
+
+/// The most that a build may ask for. `None` is no bound.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Largest {
+    /// Memory request.
+    pub memory_request: Option<Bytes>,
+    /// Memory limit.
+    pub memory_limit: Option<Bytes>,
+    /// CPU request.
+    pub cpu_request: Option<Cores>,
+    /// CPU limit.
+    pub cpu_limit: Option<Cores>,
+}
+
+/// What holding a place costs.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Price {
+    /// One GiB for one hour.
+    pub gib_hour: f64,
+    /// One core for one hour.
+    pub core_hour: f64,
+}
+
+/// How a pod finds its nodes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Place {
+    /// Labels that the node must have.
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints of the node that the pod does not mind.
+    pub tolerations: Vec<Toleration>,
+    /// Priority class; empty for none.
+    pub priority_class: String,
+}
+
+/// A taint that a pod does not mind, in the words of Kubernetes.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Toleration {
+    /// Key of the taint; empty with `Exists` for all.
+    #[serde(default)]
+    pub key: String,
+    /// `Equal` or `Exists`.
+    #[serde(default = "equal")]
+    pub operator: String,
+    /// Value of the taint.
+    #[serde(default)]
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`; empty for all.
+    #[serde(default)]
+    pub effect: String,
+}
+
+fn equal() -> String {
+    "Equal".to_owned()
+}
+
+impl Toleration {
+    /// What is wrong with it, by the rules of Kubernetes; a pod with a wrong one would be refused.
+    pub(super) fn mistake(&self) -> Option<String> {
+        let Self { key, operator, value, effect } = self;
+        match operator.as_str() {
+            "Equal" if key.is_empty() => return Some("operator Equal needs a key".to_owned()),
+            "Exists" if !value.is_empty() => return Some("operator Exists takes no value".to_owned()),
+            "Equal" | "Exists" => {}
+            other => return Some(format!("operator {other:?} is neither Equal nor Exists")),
+        }
+        let known = ["", "NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect.as_str());
+        (!known).then(|| format!("effect {effect:?} is none of NoSchedule, PreferNoSchedule, NoExecute"))
+    }
+}
+
+impl Price {
+    /// What a build of this size costs in an hour.
+    pub fn of(self, needs: &Needs) -> f64 {
+        let gib = needs.memory_request.as_f64() / Bytes::GIB.as_f64();
+        self.gib_hour * gib + self.core_hour * needs.cpu_request.0
+    }
+}
+
+impl Pool {
+    /// Whether a build with these processors can run here. One whose processors are not known may.
+    pub(super) fn runs(&self, family: &str) -> bool {
+        self.arch.is_empty() || family.is_empty() || self.arch == family
+    }
+
+    /// Whether this `owner/project` may use it.
+    pub(super) fn allows(&self, owner_project: &str) -> bool {
+        self.allowed.is_empty() || self.allowed.iter().any(|allowed| allowed.is_match(owner_project))
+    }
+
+    /// Whether a build of this size fits.
+    pub fn takes(&self, needs: &Needs) -> bool {
+        self.too_large(needs).is_empty()
+    }
+
+    /// What of a build's needs is too large, in words; empty if it fits. A CPU limit above the largest only slows a build down.
+    pub(super) fn too_large(&self, needs: &Needs) -> Vec<String> {
+        let Largest { memory_request, memory_limit, cpu_request, .. } = self.largest;
+        let mut words = Vec::new();
+        let mut memory = |name: &str, need: Bytes, most: Option<Bytes>| {
+            if let Some(most) = most.filter(|most| *most < need) {
+                words.push(format!("{name} of {need} is above its {most}"));
+            }
+        };
+        memory("memory request", needs.memory_request, memory_request);
+        memory("memory limit", needs.memory_limit, memory_limit);
+        memory("disk", needs.disk, self.disk);
+        if let Some(most) = cpu_request.filter(|most| most.0 < needs.cpu_request.0) {
+            words.push(format!("CPU request of {} is above its {most}", needs.cpu_request));
+        }
+        words
+    }
+
+    /// Larger pools compare as greater: by memory, then by cores. No bound is the largest.
+    pub(super) fn by_size(&self, other: &Self) -> std::cmp::Ordering {
+        let memory = |pool: &Self| pool.largest.memory_limit.map_or(u64::MAX, |most| most.0);
+        let cores = |pool: &Self| pool.largest.cpu_request.map_or(f64::INFINITY, |most| most.0);
+        memory(self).cmp(&memory(other)).then(cores(self).total_cmp(&cores(other)))
+    }
+}

@@ -1,0 +1,166 @@
+//! One rule: whom it takes, and where to.
+
+use super::{
+    copr::Copr,
+    pattern::Pattern,
+    subject::{Needs, Subject},
+};
+use crate::domain::{Bytes, Cores, Millis};
+
+/// A rule of the operator.
+#[derive(Debug, Clone)]
+pub(super) struct Rule {
+    pub(super) name: String,
+    /// Line of the file, from 1.
+    pub(super) line: usize,
+    pub(super) fields: Vec<(Field, Pattern)>,
+    pub(super) over: Vec<Over>,
+    /// Copr's table: it takes whom one of its patterns takes, and adds the tags of all that do.
+    pub(super) copr: Option<Copr>,
+    pub(super) wanted: Wanted,
+    pub(super) when_busy: Option<WhenBusy>,
+}
+
+/// Where a rule puts what it takes.
+#[derive(Debug, Clone)]
+pub(super) enum Wanted {
+    /// This pool.
+    Pool(String),
+    /// The cheapest pool that fits and has all of these tags, and those of Copr's table.
+    Tags(Vec<String>),
+}
+
+/// Where to when the pool is busy.
+#[derive(Debug, Clone)]
+pub(super) struct WhenBusy {
+    /// The pool to take instead.
+    pub(super) pool: String,
+    /// Open attempts in the wanted pool from which on it is busy; `None` for what that pool takes at once.
+    pub(super) from: Option<u32>,
+}
+
+/// What a pattern looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Field {
+    Project,
+    Owner,
+    Stack,
+    Package,
+    Version,
+    Arch,
+    Ref,
+    RefClass,
+    Kind,
+    /// `owner/project/arch/package`.
+    Key,
+    Label(String),
+}
+
+/// A predicted need that must be above something.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Over {
+    Memory(Bytes),
+    Cores(Cores),
+    WallP50(Millis),
+    WallP95(Millis),
+}
+
+impl Field {
+    /// As the file writes it.
+    pub(super) fn name(&self) -> String {
+        let word = match self {
+            Self::Project => "project",
+            Self::Owner => "owner",
+            Self::Stack => "stack",
+            Self::Package => "package",
+            Self::Version => "version",
+            Self::Arch => "arch",
+            Self::Ref => "ref",
+            Self::RefClass => "ref_class",
+            Self::Kind => "kind",
+            Self::Key => "key",
+            Self::Label(name) => return format!("labels.{name}"),
+        };
+        word.to_owned()
+    }
+
+    fn value<'s>(&self, subject: &'s Subject<'_>) -> &'s str {
+        let key = subject.key;
+        match self {
+            Self::Project => &subject.owner_project,
+            Self::Owner => &key.owner,
+            Self::Stack => &key.stack,
+            Self::Package => &key.package,
+            Self::Version => &key.version,
+            Self::Arch => &key.arch,
+            Self::Ref => &key.git_ref,
+            Self::RefClass => subject.ref_class,
+            Self::Kind => subject.kind.as_str(),
+            Self::Key => &subject.whole,
+            Self::Label(name) => key.labels.get(name).map_or("", String::as_str),
+        }
+    }
+}
+
+impl Over {
+    /// The need, and what it must be above, in words.
+    fn look(self, needs: &Needs) -> (bool, String) {
+        match self {
+            Self::Memory(most) => {
+                let need = needs.memory_limit;
+                (need > most, format!("memory of {need} is not over {most}"))
+            }
+            Self::Cores(most) => {
+                let need = needs.cpu_request;
+                (need.0 > most.0, format!("{need} cores are not over {most}"))
+            }
+            Self::WallP50(most) => {
+                let need = needs.wall_p50;
+                (need > most, format!("wall time p50 of {need} is not over {most}"))
+            }
+            Self::WallP95(most) => {
+                let need = needs.wall_p95;
+                (need > most, format!("wall time p95 of {need} is not over {most}"))
+            }
+        }
+    }
+
+    /// Whether whatever is over `other` is over this one. What half of the attempts need, 95 % of them need as well.
+    pub(super) fn covers(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Memory(one), Self::Memory(other)) => one <= other,
+            (Self::Cores(one), Self::Cores(other)) => one.0 <= other.0,
+            (Self::WallP50(one), Self::WallP50(other))
+            | (Self::WallP95(one), Self::WallP95(other) | Self::WallP50(other)) => one <= other,
+            _ => false,
+        }
+    }
+}
+
+impl Rule {
+    /// The tags of Copr's table for a key that the rule takes.
+    ///
+    /// # Errors
+    /// The first thing for which it does not take the key, in words.
+    pub(super) fn take(&self, subject: &Subject<'_>, needs: &Needs) -> Result<Vec<String>, String> {
+        for (field, pattern) in &self.fields {
+            let value = field.value(subject);
+            if !pattern.is_match(value) {
+                return Err(format!("{} {value:?} does not match '{}'", field.name(), pattern.as_str()));
+            }
+        }
+        for over in &self.over {
+            let (is_over, why_not) = over.look(needs);
+            if !is_over {
+                return Err(why_not);
+            }
+        }
+        let Some(copr) = &self.copr else { return Ok(Vec::new()) };
+        copr.tags(&subject.whole).ok_or_else(|| format!("no pattern of copr matches {:?}", subject.whole))
+    }
+
+    /// As people call it.
+    pub(super) fn describe(&self) -> String {
+        format!("rule {} (line {})", self.name, self.line)
+    }
+}

@@ -1,0 +1,441 @@
+//! What an operator may expect of a file of pools.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::{
+    domain::{Bytes, Cores, History, Key, Millis, Prediction},
+    predict,
+};
+
+const GIB: u64 = 1 << 30;
+
+/// A small and a big pool of the same processors, one of others, and a powerful one for a few.
+const POOLS: &str = r#"
+currency = "EUR"
+
+[[pool]]
+name = "big"
+arch = "x86_64"
+cores = 64
+memory = "256GiB"
+price_gib_hour = 0.01
+price_core_hour = 0.05
+at_once = 2
+tags = ["x86", "large"]
+
+[[pool]]
+name = "small"
+arch = "x86_64"
+cores = "16"
+memory = "64GiB"
+price_gib_hour = 0.004
+price_core_hour = 0.03
+tags = ["x86"]
+overwrite_max = { memory_limit = "48GiB", cpu_limit = 24 }
+
+[[pool]]
+name = "arm"
+arch = "aarch64"
+memory = "32GiB"
+
+[[pool]]
+name = "powerful"
+by_rule = true
+on_demand = true
+at_once = 2
+tags = ["powerful"]
+allowed = ['@asahi/.*', 'team/heavy']
+"#;
+
+fn parse(more: &str) -> Placement {
+    Placement::parse(&format!("{POOLS}{more}")).unwrap()
+}
+
+fn mistakes(more: &str) -> String {
+    Placement::parse(&format!("{POOLS}{more}")).unwrap_err()
+}
+
+fn key(project: &str, arch: &str, package: &str) -> Key {
+    Key { project: project.into(), arch: arch.into(), package: package.into(), ..Key::default() }
+}
+
+fn needs(gib: u64, cores: f64, hours: u64) -> Needs {
+    Needs {
+        memory_request: Bytes(gib * GIB),
+        memory_limit: Bytes(gib * GIB),
+        cpu_request: Cores(cores),
+        disk: Bytes(0),
+        wall_p50: Millis(hours * 3_600_000),
+        wall_p95: Millis(hours * 7_200_000),
+    }
+}
+
+/// Name of the pool and whether it is too small.
+fn chosen(placement: &Placement, key: &Key, needs: &Needs) -> (String, bool) {
+    let choice = placement.choose(&Subject::of(key), needs, &|_| 0);
+    (choice.pool.map_or_else(String::new, |pool| pool.name.clone()), choice.clamped)
+}
+
+#[test]
+fn the_cheapest_pool_that_fits_is_taken_and_the_largest_if_none_does() {
+    let pools = parse("");
+    let x86 = key("a/b", "linux-x86_64_v3", "gcc");
+    assert_eq!(chosen(&pools, &x86, &needs(4, 2.0, 1)), ("small".into(), false));
+    // above the runner's maximum, though not above the builder's memory
+    assert_eq!(chosen(&pools, &x86, &needs(50, 2.0, 1)), ("big".into(), false));
+    assert_eq!(chosen(&pools, &x86, &needs(4, 32.0, 1)), ("big".into(), false));
+    assert_eq!(chosen(&pools, &x86, &needs(300, 2.0, 1)), ("big".into(), true));
+    let arm = key("a/b", "linux-neoverse_v1", "gcc");
+    assert_eq!(chosen(&pools, &arm, &needs(64, 2.0, 1)), ("arm".into(), true));
+    let other = pools.choose(&Subject::of(&key("a/b", "fedora-s390x", "x")), &needs(1, 1.0, 1), &|_| 0);
+    assert!(other.pool.is_none() && other.reason.contains("no pool has s390x"), "{other:?}");
+}
+
+#[test]
+fn sizes_are_lowered_to_the_pool_and_the_answer_says_so() {
+    let mut asked: Prediction =
+        predict::predict(&History::new(1), &Key::default(), &predict::Settings::default());
+    (asked.memory_request.value, asked.memory_limit.value) = (100 * GIB, 300 * GIB);
+    (asked.cpu_request.value, asked.cpu_limit.value) = (4000, 128_000);
+    let put = parse("").put(&Subject::of(&key("a/b", "x86_64", "gcc")), asked.clone(), &|_| 0);
+    assert_eq!((put.placed.pool.as_str(), put.placed.clamped), ("big", true));
+    assert!(put.placed.reason.contains("memory limit of 300.00 GiB is above its 256.00 GiB"), "{put:?}");
+    assert_eq!((put.memory_request.value, put.memory_limit.value), (100 * GIB, 256 * GIB));
+    assert_eq!(put.memory_limit.basis.bound, "pool big takes 256.00 GiB at most");
+    assert_eq!((put.cpu_request.value, put.cpu_limit.value), (4000, 64_000));
+    // the runner's maximum in its own spelling: rounded up to whole MiB it would be above that
+    let pools = Placement::parse("[[pool]]\nname = \"a\"\nmemory = \"64G\"\n").unwrap();
+    let put = pools.put(&Subject::of(&Key::default()), asked.clone(), &|_| 0);
+    assert_eq!(put.memory_limit.value, 64_000_000_000 / (1 << 20) * (1 << 20));
+    // without pools nothing is said and nothing changes
+    assert_eq!(Placement::default().put(&Subject::of(&Key::default()), asked.clone(), &|_| 0), asked);
+}
+
+const RULES: &str = r#"
+[[rule]]
+name = "kernels"
+project = '@asahi/.*'
+package = 'kernel.*'
+pool = "powerful"
+
+[[rule]]
+name = "long"
+wall_p50_over = "2h"
+memory_over = "32GiB"
+tags = ["large"]
+
+[[rule]]
+name = "powerful for all who may"
+labels = { stage = "stage-[0-9]" }
+pool = "powerful"
+"#;
+
+#[test]
+fn the_first_rule_that_takes_a_key_decides() {
+    let pools = parse(RULES);
+    let asahi = key("@asahi/kernel", "fedora-40-x86_64", "kernel-16k");
+    assert_eq!(chosen(&pools, &asahi, &needs(1, 1.0, 0)).0, "powerful");
+    let other = key("a/b", "x86_64", "kernel-16k");
+    assert_eq!(chosen(&pools, &other, &needs(40, 1.0, 3)).0, "big");
+    assert_eq!(chosen(&pools, &other, &needs(40, 1.0, 2)).0, "small");
+    assert_eq!(chosen(&pools, &other, &needs(32, 1.0, 3)).0, "small");
+    // who may not use a pool is not taken by a rule for it
+    let staged = |project: &str| {
+        let labels = BTreeMap::from([("stage".to_owned(), "stage-3".to_owned())]);
+        Key { labels, ..key(project, "x86_64", "x") }
+    };
+    assert_eq!(chosen(&pools, &staged("team/heavy"), &needs(1, 1.0, 0)).0, "powerful");
+    assert_eq!(chosen(&pools, &staged("team/heavy-2"), &needs(1, 1.0, 0)).0, "small");
+}
+
+#[test]
+fn people_see_which_rule_takes_a_key_and_why_the_others_do_not() {
+    let pools = parse(RULES);
+    let labels = BTreeMap::from([("stage".to_owned(), "stage-3".to_owned())]);
+    let key = Key { labels, ..key("team/heavy", "x86_64", "gcc") };
+    let looked = pools.look(&Subject::of(&key), &needs(40, 1.0, 3), &|_| 0);
+    let said: Vec<(bool, &str)> = looked.iter().map(|rule| (rule.takes, rule.why.as_str())).collect();
+    assert_eq!(said[0], (false, "project \"team/heavy\" does not match '@asahi/.*'"));
+    assert_eq!(said[1], (true, "pool big, rule long (line 43)"));
+    assert_eq!(said[2], (false, "would take it, but one before it does"));
+}
+
+#[test]
+fn coprs_table_is_taken_as_it_is_pasted_in() {
+    let pools = parse(
+        r#"
+[[rule]]
+name = "as in Copr"
+copr = '''
+EXTRA_BUILDCHROOT_TAGS = [{
+    "pattern": "@asahi/kernel/.*(x86_64|aarch64)/kernel.*",
+    "tags": ["powerful"],
+}, {
+    "pattern": ".*/.*/.*/chromium",
+    "tags": ["large", "x86"],
+}]
+'''
+"#,
+    );
+    let of = |key: &Key| chosen(&pools, key, &needs(1, 1.0, 0)).0;
+    assert_eq!(of(&key("@asahi/kernel", "fedora-40-aarch64", "kernel-16k")), "powerful");
+    assert_eq!(of(&key("u/p", "fedora-40-x86_64", "chromium")), "big");
+    assert_eq!(of(&key("u/p", "fedora-40-aarch64", "chromium")), "arm");
+    assert_eq!(of(&key("u/p", "fedora-40-x86_64", "gcc")), "small");
+}
+
+#[test]
+fn a_busy_pool_falls_back_where_the_rule_allows() {
+    let rule = "[[rule]]\nname = \"k\"\npackage = 'kernel'\npool = \"powerful\"\n";
+    let falls = parse(&format!("{rule}when_busy = \"small\"\n"));
+    let sooner = parse(&format!("{rule}when_busy = \"small\"\nbusy_from = 1\n"));
+    let waits = parse(rule);
+    let key = key("team/heavy", "x86_64", "kernel");
+    let pool = |pools: &Placement, open: u32| {
+        let open = |name: &str| if name == "powerful" { open } else { 0 };
+        let choice = pools.choose(&Subject::of(&key), &needs(1, 1.0, 0), &open);
+        (choice.pool.unwrap().name.clone(), choice.reason)
+    };
+    assert_eq!((pool(&falls, 1).0, pool(&falls, 2).0), ("powerful".to_owned(), "small".to_owned()));
+    assert!(pool(&falls, 2).1.contains("but 2 attempts are open there: pool small"), "{:?}", pool(&falls, 2));
+    assert_eq!((pool(&sooner, 1).0, pool(&waits, 99).0), ("small".to_owned(), "powerful".to_owned()));
+}
+
+/// The nodes of OSBS's document, and the labels that each of them has.
+const NODES: [[bool; 3]; 5] = [
+    [false, true, true],
+    [false, true, true],
+    [false, true, true],
+    [false, true, false],
+    [true, false, false],
+];
+
+#[test]
+fn kinds_of_builds_have_the_nodes_that_the_document_of_osbs_gives_them() {
+    let kinds = parse(
+        "[kind.scratch]\nnode_selector = { builds_scratch = \"true\" }\n\
+         [kind.explicit]\nnode_selector = { builds_explicit = \"true\" }\npriority_class = \"normal\"\n\
+         [kind.auto]\nnode_selector = { builds_auto = \"true\" }\npriority_class = \"low\"\n\
+         raised_priority_class = \"high\"\nat_once = 20\n",
+    );
+    let labels = |node: &[bool; 3]| -> BTreeMap<String, String> {
+        let names = ["builds_scratch", "builds_explicit", "builds_auto"];
+        names.into_iter().zip(node).map(|(name, yes)| (name.to_owned(), yes.to_string())).collect()
+    };
+    let of = |labels: &[(&str, &str)]| {
+        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let key = Key { labels, ..Key::default() };
+        kinds.place(&Subject::of(&key), None)
+    };
+    let nodes = |place: &Place| -> Vec<usize> {
+        let fits = |node: &[bool; 3]| {
+            let there = labels(node);
+            place.node_selector.iter().all(|(name, value)| there.get(name) == Some(value))
+        };
+        (1..).zip(&NODES).filter(|(_, node)| fits(node)).map(|(number, _)| number).collect()
+    };
+    assert_eq!(nodes(&of(&[("kind", "scratch")])), [5]);
+    assert_eq!(nodes(&of(&[("kind", "explicit")])), [1, 2, 3, 4]);
+    assert_eq!(nodes(&of(&[("kind", "auto")])), [1, 2, 3]);
+    // nobody said why: somebody asked for it
+    assert_eq!(nodes(&of(&[])), [1, 2, 3, 4]);
+    assert_eq!(of(&[("kind", "auto")]).priority_class, "low");
+    assert_eq!(of(&[("kind", "auto"), ("security", "true")]).priority_class, "high");
+    assert_eq!(of(&[("kind", "explicit"), ("security", "true")]).priority_class, "normal");
+    assert_eq!(kinds.kind(Kind::Auto).unwrap().at_once, Some(20));
+}
+
+#[test]
+fn everything_that_is_wrong_is_named_with_its_line() {
+    let text = mistakes(
+        r#"
+[[pool]]
+name = "big"
+memory = "0"
+at_once = 0
+arch = "mars"
+[[pool]]
+name = "two words"
+price_gib_hour = -1.0
+tolerations = [{ operator = "Equal" }]
+[kind.lazy]
+[kind.auto]
+node_selector = { zone = "a" }
+[[pool]]
+name = "elsewhere"
+node_selector = { zone = "b" }
+[[rule]]
+package = 'x('
+pool = "moon"
+[[rule]]
+name = "explodes"
+package = '((a{100}){100}){100}'
+tags = ["nobody"]
+when_busy = "sun"
+wall_p50_over = "long"
+[[rule]]
+name = "no aim"
+busy_from = 0
+"#,
+    );
+    for part in [
+        "line 38: pool big is there twice",
+        "line 39: pool big: memory is 0",
+        "line 38: pool big: at_once is 0",
+        "line 38: pool big: arch \"mars\" is not known",
+        "line 43: pool \"two words\"",
+        "line 43: pool two words: price_gib_hour is -1",
+        "line 43: pool two words: toleration: operator Equal needs a key",
+        "kind \"lazy\" is none of scratch, explicit, auto, isolated",
+        "line 50: pool elsewhere: label \"zone\" is another than \"a\", which kind auto wants",
+        "line 53: rule number 1: package: 'x('",
+        "line 52: rule number 1: pool \"moon\" is not there; there are big, small, arm",
+        "line 57: rule explodes: package: '((a{100}){100}){100}': takes more than",
+        "line 55: rule explodes: no pool has the tag \"nobody\"",
+        "line 55: rule explodes: when_busy: pool \"sun\" is not there",
+        "line 55: rule explodes: wall_p50_over: \"long\" is not a time",
+        "line 61: rule no aim: needs a pool, or tags",
+        "line 61: rule no aim: busy_from is 0",
+    ] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    assert!(mistakes("[[rule]]\npol = 'x'\n").contains("pol"));
+    let entries = "{'pattern': 'x', 'tags': ['large']}, ".repeat(400);
+    let many = format!("[[rule]]\ncopr = \"\"\"\n[{entries}]\n\"\"\"\n").repeat(3);
+    assert!(mistakes(&many).ends_with("more than 1000 expressions in one file"), "{}", mistakes(&many));
+    let copr = "[[rule]]\nname = \"c\"\ncopr = '''\n[{'pattern': 'x',\n  'tags': ['nobody']}]\n'''\n";
+    assert!(
+        mistakes(copr).contains("line 39: rule c: copr: no pool has the tag \"nobody\""),
+        "{}",
+        mistakes(copr)
+    );
+}
+
+#[test]
+fn rules_that_can_never_match_or_are_never_reached_are_told() {
+    let pools = parse(
+        r#"
+[[rule]]
+name = "all of gcc"
+package = 'gcc.*'
+pool = "big"
+[[rule]]
+name = "some of gcc"
+package = 'gcc-runtime|gcc'
+memory_over = "8GiB"
+pool = "small"
+[[rule]]
+name = "nothing"
+package = '[^\s\S]'
+pool = "big"
+[[rule]]
+name = "no such class"
+ref_class = 'nightly'
+pool = "big"
+[[rule]]
+name = "more than p95"
+wall_p95_over = "1h"
+pool = "big"
+[[rule]]
+name = "more than p50"
+wall_p50_over = "2h"
+pool = "small"
+[[rule]]
+name = "for a few"
+pool = "powerful"
+[[rule]]
+name = "arm"
+pool = "arm"
+"#,
+    );
+    let said: Vec<String> = pools.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said,
+        [
+            "line 41: rule some of gcc: never reached, rule all of gcc (line 37) takes all that it would",
+            "line 46: rule nothing: no package can match '[^\\s\\S]'",
+            "line 50: rule no such class: no ref_class can match 'nightly'",
+            "line 58: rule more than p50: never reached, rule more than p95 (line 54) takes all that it would",
+        ]
+    );
+}
+
+#[test]
+fn what_is_said_to_be_never_reached_is_never_reached() {
+    use proptest::prelude::*;
+    let word = prop::sample::select(vec![".*", "a", "a|b", "b.*", "[ab]", "c?"]);
+    let rule = (
+        proptest::option::of(word.clone()),
+        proptest::option::of(word),
+        proptest::option::of(1_u64..4),
+        prop::sample::select(vec!["big", "small", "arm", "powerful"]),
+    );
+    let value = prop::sample::select(vec!["a", "b", "ba", "c", ""]);
+    let asked = (value.clone(), value, 1_u64..6, prop::sample::select(vec!["x86_64", "aarch64", ""]));
+    proptest!(|(rules in prop::collection::vec(rule, 1..5), asked in prop::collection::vec(asked, 1..20))| {
+        let mut text = String::new();
+        for (package, stack, gib, pool) in rules {
+            text.push_str("[[rule]]\n");
+            for (name, pattern) in [("package", package), ("stack", stack)] {
+                text.extend(pattern.map(|pattern| format!("{name} = '{pattern}'\n")));
+            }
+            text.extend(gib.map(|gib| format!("memory_over = \"{gib}GiB\"\n")));
+            text.push_str(&format!("pool = \"{pool}\"\n"));
+        }
+        let pools = parse(&text);
+        let dead: Vec<usize> = pools.warnings().iter().map(|warning| warning.line).collect();
+        for (package, stack, gib, arch) in asked {
+            let key = Key { stack: stack.into(), ..key("team/heavy", arch, package) };
+            let looked = pools.look(&Subject::of(&key), &needs(gib, 1.0, 0), &|_| 0);
+            prop_assert!(looked.iter().all(|rule| !rule.takes || !dead.contains(&rule.line)), "{text}\n{looked:?}");
+        }
+    });
+}
+
+#[test]
+fn a_runners_tags_name_a_pool_only_where_they_mean_one() {
+    let pools = parse("");
+    let named = |tags: &[&str]| {
+        let tags: Vec<String> = tags.iter().map(|tag| (*tag).to_owned()).collect();
+        pools.named_by(&tags).map(|pool| pool.name.clone())
+    };
+    assert_eq!(named(&["spack", "small", "large"]).as_deref(), Some("small"));
+    assert_eq!(named(&["large", "docker"]).as_deref(), Some("big"));
+    assert_eq!((named(&["x86"]), named(&[])), (None, None));
+}
+
+#[test]
+fn the_price_of_a_pool_is_that_of_the_file() {
+    let pools = parse("");
+    assert_eq!(pools.price("small"), Some(Price { gib_hour: 0.004, core_hour: 0.03 }));
+    assert_eq!((pools.price("moon"), pools.currency()), (None, "EUR"));
+}
+
+#[test]
+fn no_file_makes_the_reader_panic() {
+    use proptest::prelude::*;
+    let line = prop::sample::select(vec![
+        "[[pool]]",
+        "[[rule]]",
+        "[kind.auto]",
+        "name = \"a\"",
+        "pool = \"a\"",
+        "package = '('",
+        "cores = -1",
+        "memory = \"\"",
+        "copr = '''\n[{'''",
+        "tags = []",
+        "at_once = 0",
+        "when_busy = \"a\"",
+        "x = 1",
+        "allowed = ['a']",
+        "node_selector = { \"\" = \"\" }",
+        "[[rule",
+        "price_gib_hour = nan",
+        "busy_from = 3",
+    ]);
+    proptest!(|(lines in prop::collection::vec(line, 0..12))| {
+        let _read = Placement::parse(&lines.join("\n"));
+    });
+}

@@ -1,0 +1,209 @@
+//! Where attempts should run, shared: the operator's file of pools, which may change while the server runs, and how many
+//! attempts are open in each pool.
+//!
+//! The file is read again when it has changed, and at SIGHUP. One that is wrong is named, and what was in force stays in force.
+
+mod open;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use anyhow::{Context as _, anyhow};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    admission::Aim,
+    domain::{Key, Prediction},
+    metrics::{Kind, Metrics},
+    placement::{Needs, Place, Placement, Subject},
+    reload::{self, Stamp},
+};
+pub(crate) use open::{Held, OpenPlaces};
+
+/// A handle on what attempts are put by.
+#[derive(Debug, Clone)]
+pub(crate) struct Placing(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    file: Option<PathBuf>,
+    in_force: RwLock<Arc<Placement>>,
+    /// `None` if the file could not be looked at.
+    stamp: Mutex<Option<Stamp>>,
+    open: OpenPlaces,
+    metrics: Arc<Metrics>,
+}
+
+impl Placing {
+    /// With what the file says; without one there are no pools.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is wrong: all mistakes.
+    pub(crate) fn open(file: Option<PathBuf>, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
+        // before the file is read: what changes meanwhile is read again
+        let stamp = file.as_deref().map(reload::stamp).transpose().context("pools_file")?;
+        let placement = file.as_deref().map(read).transpose()?.unwrap_or_default();
+        tell_warnings(&placement);
+        let in_force = RwLock::new(Arc::new(placement));
+        let stamp = Mutex::new(stamp);
+        Ok(Self(Arc::new(Shared { file, in_force, stamp, open: OpenPlaces::default(), metrics })))
+    }
+
+    /// What is in force.
+    pub(crate) fn now(&self) -> Arc<Placement> {
+        Arc::clone(&self.0.in_force.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The attempts that are open, by pool.
+    pub(crate) fn places(&self) -> &OpenPlaces {
+        &self.0.open
+    }
+
+    /// A prediction with the pool for it, lowered to that pool where it must be.
+    pub(crate) fn put(&self, key: &Key, prediction: Prediction) -> Prediction {
+        let placement = self.now();
+        if placement.pools().is_empty() {
+            return prediction;
+        }
+        let put = placement.put(&Subject::of(key), prediction, &|pool| self.0.open.count(pool));
+        let kind = match (put.placed.pool.is_empty(), put.placed.clamped) {
+            (true, _) => "none",
+            (false, true) => "clamped",
+            (false, false) => "fits",
+        };
+        self.0.metrics.placements.get_or_create(&Kind::of(kind)).inc();
+        put
+    }
+
+    /// Where a pod of this key shall run that asks for so much: in `predicted` if it fits there, else where it would be put. A pod
+    /// whose own sizes fit nowhere keeps its place, and gets what its kind gets. `None` without a word from the operator.
+    pub(crate) fn aim(&self, key: &Key, needs: &Needs, predicted: &str) -> Option<Aim> {
+        let now = self.now();
+        let subject = Subject::of(key);
+        let pool = now.pool(predicted).filter(|pool| pool.takes(needs));
+        let choice = || now.choose(&subject, needs, &|pool| self.0.open.count(pool));
+        let (pool, reason) = match pool {
+            Some(pool) => (Some(pool), format!("pool {}", pool.name)),
+            None if now.pools().is_empty() => (None, String::new()),
+            None => {
+                let choice = choice();
+                (choice.pool.filter(|_| !choice.clamped), choice.reason)
+            }
+        };
+        let place = now.place(&subject, pool);
+        let name = pool.map(|pool| pool.name.clone()).unwrap_or_default();
+        let says_something = pool.is_some() || place != Place::default();
+        let kind = format!("{} build", subject.kind.as_str());
+        let reason = if reason.is_empty() { kind } else { format!("{kind}, {reason}") };
+        says_something.then_some(Aim { pool: name, place, reason })
+    }
+
+    /// The name of the pool that a runner's tags mean; empty if they mean none.
+    pub(crate) fn named_by(&self, tags: &[String]) -> String {
+        self.now().named_by(tags).map(|pool| pool.name.clone()).unwrap_or_default()
+    }
+
+    /// Takes a changed file over until `end`, and reads it again at each SIGHUP.
+    ///
+    /// # Errors
+    /// The signal cannot be heard.
+    pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
+        reload::watch("pools_file", end, move |asked| self.look(asked)).await
+    }
+
+    /// Reads the file again if it has changed, or if somebody `asked`.
+    fn look(&self, asked: bool) {
+        let Some(file) = self.0.file.as_deref() else { return };
+        let now = reload::stamp(file);
+        let mut known = self.0.stamp.lock().unwrap_or_else(PoisonError::into_inner);
+        if !asked && now.as_ref().ok() == known.as_ref() {
+            return;
+        }
+        *known = now.as_ref().ok().cloned();
+        self.tell(now.context("pools_file").and_then(|_changed| read(file)));
+    }
+
+    /// Puts into force what was read, or says why not: the log line and the counter.
+    fn tell(&self, read: anyhow::Result<Placement>) {
+        let metrics = &self.0.metrics;
+        metrics.pools_refused.set(i64::from(read.is_err()));
+        let kind = if read.is_ok() { "taken" } else { "refused" };
+        metrics.pools_reloads.get_or_create(&Kind::of(kind)).inc();
+        match read {
+            Ok(read) => {
+                let (pools, rules) = (read.pools().len(), read.rules());
+                tell_warnings(&read);
+                *self.0.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
+                tracing::info!(pools, rules, "took pools over");
+            }
+            Err(error) => {
+                let error = format!("{error:#}");
+                tracing::error!(error, "the file of pools is refused; what was in force stays");
+            }
+        }
+    }
+}
+
+/// What a file of pools says.
+///
+/// # Errors
+/// It cannot be read, or is wrong: all mistakes.
+pub(crate) fn read(file: &Path) -> anyhow::Result<Placement> {
+    let read = || {
+        let bytes = reload::stamp(file)?.1;
+        let text = reload::text(file, bytes)?;
+        Placement::parse(&text).map_err(|wrong| anyhow!("{}:\n{wrong}", file.display()))
+    };
+    read().context("pools_file")
+}
+
+fn tell_warnings(placement: &Placement) {
+    for warning in placement.warnings() {
+        tracing::warn!(%warning, "a rule of the file of pools does nothing");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const ONE: &str = "[[pool]]\nname = \"one\"\nmemory = \"4GiB\"\n";
+
+    #[test]
+    fn a_changed_file_is_taken_over_and_a_wrong_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pools.toml");
+        fs::write(&path, ONE).unwrap();
+        let placing = Placing::open(Some(path.clone()), Arc::new(Metrics::new())).unwrap();
+        let names = || placing.now().pools().iter().map(|pool| pool.name.clone()).collect::<Vec<_>>();
+        placing.look(false);
+        assert_eq!(names(), ["one"]);
+        let refused = || placing.0.metrics.pools_refused.get();
+        for wrong in ["[[pool]]\n", "[[pool]]\nname = \"x\"\nat_once = 0\n", "what is this"] {
+            fs::write(&path, wrong).unwrap();
+            placing.look(false);
+            assert_eq!((names(), refused()), (vec!["one".to_owned()], 1), "{wrong}");
+        }
+        fs::write(&path, format!("{ONE}[[pool]]\nname = \"two\"\n")).unwrap();
+        placing.look(false);
+        assert_eq!((names(), refused()), (vec!["one".to_owned(), "two".to_owned()], 0));
+        fs::remove_file(&path).unwrap();
+        placing.look(false);
+        assert_eq!((names().len(), refused()), (2, 1));
+    }
+
+    #[test]
+    fn a_wrong_file_keeps_the_server_from_starting_and_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pools.toml");
+        fs::write(&path, "[[rule]]\npool = \"moon\"\n").unwrap();
+        let error = format!("{:#}", Placing::open(Some(path), Arc::new(Metrics::new())).unwrap_err());
+        for part in ["pools_file", "pools.toml", "line 1", "moon"] {
+            assert!(error.contains(part), "{part} is missing in {error}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Files of the operator that are read again while the server runs: when one of them has changed, and at SIGHUP.
+
+use std::{fs, io::Read as _, path::Path, time::Duration};
+
+use anyhow::{Context as _, bail};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// How often files are looked at.
+const LOOK: Duration = Duration::from_secs(2);
+/// Largest file that is read, bytes.
+const FILE_BYTES: u64 = 1 << 20;
+
+/// What tells that a file has changed: name, bytes, time of the last change.
+pub(crate) type Stamp = (String, u64, Option<std::time::SystemTime>);
+
+/// Calls `look` every two seconds until `end`, and with true at each SIGHUP. What `what` names is read by it.
+///
+/// # Errors
+/// The signal cannot be heard.
+pub(crate) async fn watch(
+    what: &'static str,
+    end: CancellationToken,
+    look: impl Fn(bool) + Clone + Send + 'static,
+) -> anyhow::Result<()> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut tick = tokio::time::interval(LOOK);
+    loop {
+        let asked = tokio::select! {
+            () = end.cancelled() => return Ok(()),
+            _ = hangup.recv() => true,
+            _ = tick.tick() => false,
+        };
+        let look = look.clone();
+        // a directory on a network that hangs must not hold up the server
+        let looking = tokio::task::spawn_blocking(move || look(asked));
+        let looked = tokio::select! {
+            () = end.cancelled() => return Ok(()),
+            looked = looking => looked,
+        };
+        if let Err(error) = looked {
+            tracing::error!(%error, what, "looking at files ended badly");
+        }
+    }
+}
+
+/// The stamp of a regular file.
+///
+/// # Errors
+/// It cannot be looked at, or is no regular file.
+pub(crate) fn stamp(path: &Path) -> anyhow::Result<Stamp> {
+    let about = fs::metadata(path).with_context(|| path.display().to_string())?;
+    if !about.is_file() {
+        // opening a pipe would wait for somebody to write
+        bail!("{} is not a regular file", path.display());
+    }
+    Ok((path.display().to_string(), about.len(), about.modified().ok()))
+}
+
+/// What a file says that had so many bytes when it was looked at.
+///
+/// # Errors
+/// It cannot be read, or is too large.
+pub(crate) fn text(path: &Path, bytes: u64) -> anyhow::Result<String> {
+    let name = path.display();
+    if bytes > FILE_BYTES {
+        bail!("{name} has {bytes} bytes, at most {FILE_BYTES} are read");
+    }
+    let mut text = String::new();
+    let read = fs::File::open(path).and_then(|file| file.take(FILE_BYTES + 1).read_to_string(&mut text));
+    read.with_context(|| name.to_string())?;
+    // it may have grown since it was looked at
+    if text.len() as u64 > FILE_BYTES {
+        bail!("{name} has more than {FILE_BYTES} bytes, which is what is read at most");
+    }
+    Ok(text)
+}

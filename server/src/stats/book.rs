@@ -1,0 +1,264 @@
+//! All finished attempts in memory as statistics keep them, added as they end.
+//!
+//! Sums by hour and by everything that may be asked for would be as many as the attempts: a year of a fleet has about as many
+//! (hour, build, owner, pool, class, labels) as attempts. So the rows themselves are kept, as small as they can be, and
+//! counted at the speed of memory: a million in some ten milliseconds, exact at any edge of time and for any filter.
+//!
+//! A row stays as long as the history has its attempt. Whoever counts takes the chunks as they are; a chunk that changes
+//! meanwhile is copied first.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+};
+
+use super::{
+    Settings,
+    builds::{Build, Builds},
+    chunk::{self, Chunk, Whole},
+    labels::Labels,
+    names::Names,
+    row::{Flag, Retried, Row, error_of},
+};
+use crate::domain::{AttemptId, Beside, Brief, Cause};
+
+/// Owners, and pools, that are told apart.
+const NAMES: usize = 32_768;
+/// A chunk with fewer rows than this is given up.
+const FEW: usize = chunk::ROWS / 8;
+/// Rows looked at for each that is added, to find those that the history has left behind.
+const SWEPT: usize = 64;
+
+/// All rows, with the numbers of what they have in common.
+#[derive(Debug)]
+pub(super) struct Book {
+    pub(super) chunks: Vec<Arc<Chunk>>,
+    pub(super) builds: Builds,
+    pub(super) owners: Names,
+    pub(super) pools: Names,
+    pub(super) labels: Labels,
+    /// Attempts that left with the history's bound.
+    pub(super) gone: u64,
+    /// Lines whose needs may have moved since somebody looked.
+    pub(super) changed: HashSet<u32>,
+    early: Early,
+    /// Where the sweep goes on.
+    swept: (usize, usize),
+}
+
+/// Attempts that a verdict said no to before they had a row.
+#[derive(Debug, Default)]
+struct Early {
+    ids: HashSet<AttemptId>,
+    /// Oldest first.
+    order: VecDeque<AttemptId>,
+}
+
+/// What is counted: it stays as it is.
+#[derive(Debug, Clone)]
+pub(super) struct Rows {
+    pub(super) chunks: Vec<Arc<Chunk>>,
+    pub(super) builds: Arc<Vec<Build>>,
+}
+
+impl Book {
+    pub(super) fn new() -> Self {
+        Self {
+            chunks: Vec::new(),
+            builds: Builds::default(),
+            owners: Names::new(NAMES),
+            pools: Names::new(NAMES),
+            labels: Labels::default(),
+            gone: 0,
+            changed: HashSet::new(),
+            early: Early::default(),
+            swept: (0, 0),
+        }
+    }
+
+    /// Adds an attempt, which the history has. `original` is the cause of the attempt that it retries, if that is known.
+    pub(super) fn add(
+        &mut self,
+        beside: &Beside,
+        brief: &Arc<Brief>,
+        original: Option<Cause>,
+        settings: &Settings,
+    ) {
+        let build = self.builds.hold(brief);
+        let mut row = Row::new(brief, beside, build);
+        row.owner = self.owners.hold(&beside.owner, true);
+        row.pool = self.pools.hold(&beside.pool, true);
+        row.ref_class = settings.ref_classes.of(&beside.git_ref);
+        if let (Some(cause), true) = (original, row.retried != Retried::NOTHING) {
+            row.retried = Retried::of(cause);
+        }
+        if self.early.ids.remove(&brief.attempt) {
+            row.set(Flag::Refused);
+        }
+        self.changed.insert(self.builds.line(build));
+        let labels = self.labels.hold(&beside.labels);
+        self.push(Whole { row, error: error_of(beside), labels });
+    }
+
+    fn push(&mut self, whole: Whole) {
+        if self.chunks.last().is_none_or(|chunk| chunk.is_full()) {
+            self.chunks.push(Arc::default());
+        }
+        if let Some(chunk) = self.chunks.last_mut() {
+            Arc::make_mut(chunk).push(whole);
+        }
+    }
+
+    /// Where the row of an attempt stands, if there is one; those that ended last are looked at first.
+    fn find(&self, brief: &Brief) -> Option<(usize, usize)> {
+        let found = |(at, chunk): (usize, &Arc<Chunk>)| chunk.find(brief).map(|row| (at, row));
+        self.chunks.iter().enumerate().rev().find_map(found)
+    }
+
+    /// Takes the row of an attempt out.
+    pub(super) fn remove(&mut self, brief: &Brief) {
+        if let Some((chunk, row)) = self.find(brief) {
+            drop(self.take(chunk, row));
+            self.gone += 1;
+        }
+    }
+
+    fn take(&mut self, at: usize, row: usize) -> Option<Whole> {
+        let chunk = Arc::make_mut(self.chunks.get_mut(at)?);
+        let whole = chunk.take(row)?;
+        if chunk.rows().len() < FEW && at + 1 < self.chunks.len() {
+            self.refill(at);
+        }
+        self.changed.insert(self.builds.line(whole.row.build));
+        self.builds.release(whole.row.build);
+        self.owners.release(whole.row.owner);
+        self.pools.release(whole.row.pool);
+        self.labels.release(&whole.labels);
+        Some(whole)
+    }
+
+    /// Moves the few rows of a chunk to the end, so that it takes no room.
+    fn refill(&mut self, at: usize) {
+        let mut chunk = Arc::unwrap_or_clone(self.chunks.remove(at));
+        while let Some(whole) = chunk.take(0) {
+            self.push(whole);
+        }
+    }
+
+    /// Puts an attempt in the place of what was known of it. What retries it learns its cause.
+    pub(super) fn settle(
+        &mut self,
+        earlier: &Brief,
+        beside: &Beside,
+        brief: &Arc<Brief>,
+        settings: &Settings,
+    ) {
+        let Some((chunk, row)) = self.find(earlier) else { return };
+        let Some(whole) = self.take(chunk, row) else { return };
+        self.add(beside, brief, Retried::cause(whole.row.retried.index()), settings);
+        if whole.row.is(Flag::Refused) {
+            self.refuse(brief);
+        }
+        if let Some(cause) = brief.cause {
+            self.resolve(brief, cause);
+        }
+    }
+
+    /// Tells those that retry an attempt why it failed. They ended later.
+    fn resolve(&mut self, original: &Brief, cause: Cause) {
+        let id = Some(&original.attempt);
+        let since = u32::try_from(original.ended_unix_ms() / 1000).unwrap_or(u32::MAX);
+        for chunk in
+            self.chunks.iter_mut().filter(|chunk| chunk.ended().is_some_and(|(_, last)| last >= since))
+        {
+            let retries = |row: &Row| row.retried != Retried::NOTHING && row.brief.retries.as_deref() == id;
+            let found: Vec<usize> = chunk
+                .rows()
+                .iter()
+                .enumerate()
+                .filter(|(_, row)| retries(row))
+                .map(|(index, _)| index)
+                .collect();
+            for index in found {
+                Arc::make_mut(chunk).set_retried(index, Retried::of(cause));
+            }
+        }
+    }
+
+    /// Tells all retries why the attempt failed that they retry, as far as `cause_of` knows.
+    pub(super) fn resolve_all(&mut self, cause_of: impl Fn(&AttemptId) -> Option<Cause>) {
+        for chunk in &mut self.chunks {
+            let cause = |row: &Row| {
+                let original = row.brief.retries.as_deref().filter(|_| row.retried == Retried::UNKNOWN)?;
+                cause_of(original)
+            };
+            let found: Vec<(usize, Cause)> = chunk
+                .rows()
+                .iter()
+                .enumerate()
+                .filter_map(|(index, row)| Some((index, cause(row)?)))
+                .collect();
+            for (index, cause) in found {
+                Arc::make_mut(chunk).set_retried(index, Retried::of(cause));
+            }
+        }
+    }
+
+    /// A verdict said no to a retry of an attempt.
+    pub(super) fn refuse(&mut self, brief: &Brief) {
+        if let Some((chunk, row)) = self.find(brief)
+            && let Some(chunk) = self.chunks.get_mut(chunk)
+        {
+            Arc::make_mut(chunk).set(row, Flag::Refused);
+        }
+    }
+
+    /// The same of an attempt that has no row yet. At most `most` of them are remembered.
+    pub(super) fn refuse_early(&mut self, attempt: &AttemptId, most: usize) {
+        if self.early.ids.insert(attempt.clone()) {
+            self.early.order.push_back(attempt.clone());
+        }
+        self.forget_early(most);
+    }
+
+    /// Forgets the oldest of them.
+    pub(super) fn forget_early(&mut self, most: usize) {
+        while self.early.order.len() > most {
+            if let Some(oldest) = self.early.order.pop_front() {
+                self.early.ids.remove(&oldest);
+            }
+        }
+    }
+
+    /// Takes some of the rows out whose attempts the history has left behind: nobody else has them then. True if it came to
+    /// the end of all rows.
+    pub(super) fn sweep(&mut self) -> bool {
+        for _row in 0..SWEPT {
+            let (at, index) = self.swept;
+            let Some(chunk) = self.chunks.get(at) else {
+                self.swept = (0, 0);
+                return true;
+            };
+            match chunk.rows().get(index) {
+                None => self.swept = (at + 1, 0),
+                Some(row) if Arc::strong_count(&row.brief) == 1 => {
+                    drop(self.take(at, index));
+                    self.gone += 1;
+                }
+                Some(_) => self.swept = (at, index + 1),
+            }
+        }
+        false
+    }
+
+    /// Takes all of them out.
+    pub(super) fn sweep_all(&mut self) {
+        self.swept = (0, 0);
+        while !self.sweep() {}
+    }
+
+    /// What can be counted now.
+    pub(super) fn rows(&self) -> Rows {
+        Rows { chunks: self.chunks.clone(), builds: self.builds.all() }
+    }
+}

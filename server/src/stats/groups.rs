@@ -1,0 +1,176 @@
+//! The group of a row, by number, and the groups of an answer.
+
+use std::{collections::HashMap, sync::Arc};
+
+use foldhash::fast::RandomState;
+use plimsoll_proto::limits;
+
+use super::{
+    Settings,
+    book::{Book, Rows},
+    chunk::Chunk,
+    labels::NAMES,
+    names::{NONE, OTHERS, OTHERS_NAME},
+    question::GroupBy,
+    row::Row,
+    totals::StatsTotals,
+};
+use crate::domain::{Cause, Outcome};
+
+/// Groups whose sums are all kept while they are counted: about 4 MB. Of more, only their waste is, and then the sums of the most
+/// wasteful ones.
+pub(super) const AT_ONCE: usize = 8192;
+
+/// Sums with the name of what they are over.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    pub(crate) totals: StatsTotals,
+}
+
+/// How rows are put into groups.
+#[derive(Debug)]
+pub(super) struct Groups {
+    by: By,
+    names: Vec<Arc<str>>,
+}
+
+#[derive(Debug)]
+enum By {
+    Nothing,
+    /// The group of each build.
+    Build(Vec<u32>),
+    Owner,
+    Pool,
+    RefClass,
+    Cause,
+    Outcome,
+    /// `None` if no attempt has the label.
+    Label(Option<u8>),
+}
+
+impl Groups {
+    /// The groups of `rows`. What cannot be told goes into `notes`.
+    pub(super) fn new(
+        by: &GroupBy,
+        book: &Book,
+        rows: &Rows,
+        settings: &Settings,
+        notes: &mut Vec<String>,
+    ) -> Self {
+        let words = |words: &[&str]| words.iter().map(|word| Arc::from(*word)).collect::<Vec<_>>();
+        let (by, mut names, overflowed) = match by {
+            GroupBy::Nothing => (By::Nothing, Vec::new(), false),
+            GroupBy::Owner => (By::Owner, book.owners.texts(), book.owners.overflowed()),
+            GroupBy::Pool => (By::Pool, book.pools.texts(), book.pools.overflowed()),
+            GroupBy::RefClass => (By::RefClass, words(&settings.ref_classes.names()), false),
+            GroupBy::Cause => {
+                let causes = Cause::ALL.iter().map(|cause| cause.as_str());
+                (By::Cause, words(&std::iter::once("").chain(causes).collect::<Vec<_>>()), false)
+            }
+            GroupBy::Outcome => (By::Outcome, words(&OUTCOMES.map(outcome)), false),
+            GroupBy::Label(name) => {
+                match book.labels.find(name).and_then(|label| Some((label, book.labels.values(label)?))) {
+                    Some((label, values)) => (By::Label(Some(label)), values.texts(), values.overflowed()),
+                    None => {
+                        let why = if book.labels.overflowed() {
+                            format!("the first {NAMES} names are")
+                        } else {
+                            "no attempt has it".to_owned()
+                        };
+                        notes.push(format!("label {name} is not counted: {why}"));
+                        (By::Label(None), words(&[""]), false)
+                    }
+                }
+            }
+            by => {
+                let (groups, names) = by_key(by, rows);
+                (By::Build(groups), names, false)
+            }
+        };
+        if overflowed {
+            notes.push(format!(
+                "there are too many values to tell all apart: the latest are among {OTHERS_NAME}"
+            ));
+        }
+        names.push(OTHERS_NAME.into());
+        Self { by, names }
+    }
+
+    /// Rows are not grouped.
+    pub(super) fn is_nothing(&self) -> bool {
+        matches!(self.by, By::Nothing)
+    }
+
+    /// Groups that there may be; the last is that of all others.
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The group of a row.
+    pub(super) fn of(&self, chunk: &Chunk, index: usize, row: &Row) -> usize {
+        let others = self.names.len() - 1;
+        let code = |code: u16| if code == OTHERS { others } else { usize::from(code) };
+        match &self.by {
+            By::Nothing => 0,
+            By::Build(groups) => {
+                let group = usize::try_from(row.build).ok().and_then(|build| groups.get(build));
+                group.and_then(|group| usize::try_from(*group).ok()).unwrap_or(others)
+            }
+            By::Owner => code(row.owner),
+            By::Pool => code(row.pool),
+            By::RefClass => usize::from(row.ref_class),
+            By::Cause => row.cause(),
+            By::Outcome => row.outcome(),
+            By::Label(label) => code(label.map_or(NONE, |label| chunk.label(label, index))),
+        }
+    }
+
+    /// The groups that there are, largest waste first, at most as many as an answer holds.
+    pub(super) fn largest_waste_first(&self, sums: Vec<(usize, StatsTotals)>) -> Vec<Group> {
+        let others = self.names.len() - 1;
+        let mut rest = StatsTotals::default();
+        let mut groups = Vec::new();
+        for (place, totals) in sums.into_iter().filter(|(_, totals)| totals.attempts > 0) {
+            match self.names.get(place) {
+                Some(name) if place != others => groups.push(Group { name: name.to_string(), totals }),
+                _ => rest.merge(&totals),
+            }
+        }
+        let waste = |group: &Group| group.totals.memory_wasted_gib_hours;
+        groups.sort_by(|a, b| waste(b).total_cmp(&waste(a)).then_with(|| a.name.cmp(&b.name)));
+        let fit = if rest.attempts > 0 { limits::STATS_GROUPS - 1 } else { limits::STATS_GROUPS };
+        if groups.len() > fit {
+            groups.drain(limits::STATS_GROUPS - 1..).for_each(|group| rest.merge(&group.totals));
+        }
+        if rest.attempts > 0 {
+            groups.push(Group { name: OTHERS_NAME.to_owned(), totals: rest });
+        }
+        groups
+    }
+}
+
+/// The group of each build, and the names of the groups.
+fn by_key(by: &GroupBy, rows: &Rows) -> (Vec<u32>, Vec<Arc<str>>) {
+    let mut known: HashMap<&str, u32, RandomState> = HashMap::default();
+    let mut names: Vec<Arc<str>> = Vec::new();
+    let groups = rows.builds.iter().map(|build| {
+        let name = by.of_key(&build.key).unwrap_or_default();
+        *known.entry(name).or_insert_with(|| {
+            names.push(name.into());
+            u32::try_from(names.len() - 1).unwrap_or(u32::MAX)
+        })
+    });
+    let groups = groups.collect();
+    (groups, names)
+}
+
+const OUTCOMES: [Outcome; 3] = [Outcome::Succeeded, Outcome::Failed, Outcome::Lost];
+
+fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Succeeded => "succeeded",
+        Outcome::Failed => "failed",
+        Outcome::Lost => "lost",
+    }
+}

@@ -1,0 +1,88 @@
+//! Labels as numbers, bounded: the first names that come, and so many values of them all together.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::names::Names;
+
+/// Names of labels that are counted: two bytes an attempt for each.
+pub(super) const NAMES: usize = 16;
+/// Values of one label.
+const VALUES: usize = 32_768;
+/// Values of all labels together: about 12 MB.
+const ALL_VALUES: usize = 131_072;
+
+/// One label of one attempt: which, and its value.
+pub(super) type Label = (u8, u16);
+
+/// The labels of all attempts.
+#[derive(Debug, Default)]
+pub(super) struct Labels {
+    names: Vec<(Arc<str>, Names)>,
+    /// There was no room for a name.
+    overflowed: bool,
+}
+
+impl Labels {
+    /// The labels of one more attempt.
+    pub(super) fn hold(&mut self, labels: &BTreeMap<String, String>) -> Vec<Label> {
+        let mut held = Vec::new();
+        for (name, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
+            let Some(label) = self.name(name) else { continue };
+            let room = self.names.iter().map(|(_, values)| values.len()).sum::<usize>() < ALL_VALUES;
+            if let Some((_, values)) = self.names.get_mut(usize::from(label)) {
+                held.push((label, values.hold(value, room)));
+            }
+        }
+        held
+    }
+
+    fn name(&mut self, name: &str) -> Option<u8> {
+        if let Some(known) = self.find(name) {
+            return Some(known);
+        }
+        if self.names.len() >= NAMES {
+            self.overflowed = true;
+            return None;
+        }
+        self.names.push((name.into(), Names::new(VALUES)));
+        u8::try_from(self.names.len() - 1).ok()
+    }
+
+    /// One attempt that had these is gone.
+    pub(super) fn release(&mut self, labels: &[Label]) {
+        for (label, value) in labels {
+            if let Some((_, values)) = self.names.get_mut(usize::from(*label)) {
+                values.release(*value);
+            }
+        }
+    }
+
+    /// The label of this name, if it is counted.
+    pub(super) fn find(&self, name: &str) -> Option<u8> {
+        let place = self.names.iter().position(|(known, _)| &**known == name)?;
+        u8::try_from(place).ok()
+    }
+
+    /// The values of a label.
+    pub(super) fn values(&self, label: u8) -> Option<&Names> {
+        self.names.get(usize::from(label)).map(|(_, values)| values)
+    }
+
+    /// There was no room for a name.
+    pub(super) fn overflowed(&self) -> bool {
+        self.overflowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_bounded_in_their_names() {
+        let mut labels = Labels::default();
+        let all = (0..40).map(|n| (format!("{n:02}"), "x".to_owned())).collect();
+        assert_eq!(labels.hold(&all).len(), NAMES);
+        assert!(labels.overflowed() && labels.find("15").is_some() && labels.find("16").is_none());
+    }
+}

@@ -1,0 +1,119 @@
+//! Builds whose need has moved, found once: a line of builds is looked at again only when an attempt of it came or went.
+
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+};
+
+use super::{
+    book::Rows,
+    labels::{Label, NAMES},
+    names::NONE,
+    question::Filter,
+    regressions::{self, Needed, Regression, WINDOW},
+    sieve::Place,
+};
+use crate::domain::Brief;
+
+/// Lines that are looked at in one walk over all rows: some MB of places.
+const AT_ONCE: usize = 4096;
+
+/// What is known of all lines.
+#[derive(Debug, Default)]
+pub(super) struct Moved(HashMap<u32, Found>);
+
+/// A change, and where the attempt was built with which it began.
+#[derive(Debug)]
+struct Found {
+    regression: Regression,
+    owner: u16,
+    pool: u16,
+    ref_class: u8,
+    labels: Vec<Label>,
+}
+
+/// Where a row stands, in an order that puts lines together and the newest of each first.
+type Standing = (u32, Reverse<u32>, usize, usize);
+
+impl Moved {
+    /// Looks at the lines that have changed.
+    pub(super) fn update(&mut self, rows: &Rows, changed: HashSet<u32>) {
+        let mut changed: Vec<u32> = changed.into_iter().collect();
+        changed.sort_unstable();
+        for lines in changed.chunks(AT_ONCE) {
+            lines.iter().for_each(|line| drop(self.0.remove(line)));
+            let standing = standing(rows, lines);
+            for line in standing.chunk_by(|a, b| a.0 == b.0) {
+                if let (Some((number, ..)), Some(found)) = (line.first(), found(rows, line)) {
+                    self.0.insert(*number, found);
+                }
+            }
+        }
+    }
+
+    /// What moved, the most expensive first, at most `most`. Of the filter's times those count in which a change began: what was
+    /// usual before is learnt from all attempts. Outcome and cause do not count.
+    pub(super) fn answer(&self, filter: &Filter, place: &Place, most: usize) -> Vec<Regression> {
+        let asked = |found: &&Found| {
+            let value = |label| {
+                let known = found.labels.iter().find(|(name, _)| *name == label);
+                known.map_or(NONE, |(_, value)| *value)
+            };
+            filter.takes_time(found.regression.ended_unix_ms)
+                && filter.takes_key(&found.regression.key)
+                && place.takes(found.owner, found.pool, found.ref_class, value)
+        };
+        let mut all: Vec<&Regression> =
+            self.0.values().filter(asked).map(|found| &found.regression).collect();
+        let cost = |regression: &Regression| regression.extra_gib_hours;
+        all.sort_by(|a, b| cost(b).total_cmp(&cost(a)).then_with(|| a.attempt.cmp(&b.attempt)));
+        all.into_iter().take(most).cloned().collect()
+    }
+}
+
+/// The rows of some lines that show a need. The lines come in order.
+fn standing(rows: &Rows, lines: &[u32]) -> Vec<Standing> {
+    let asked = |line: u32| lines.binary_search(&line).is_ok();
+    let of_build: Vec<Option<u32>> =
+        rows.builds.iter().map(|build| Some(build.line).filter(|line| asked(*line))).collect();
+    let mut standing = Vec::new();
+    for (at, chunk) in rows.chunks.iter().enumerate() {
+        for (index, row) in chunk.rows().iter().enumerate() {
+            let line =
+                usize::try_from(row.build).ok().and_then(|build| of_build.get(build).copied().flatten());
+            if let Some(line) = line.filter(|_| row.proven().is_some()) {
+                standing.push((line, Reverse(row.ended), at, index));
+            }
+        }
+    }
+    standing.sort_unstable();
+    standing
+}
+
+/// What moved in one line, the newest of which stand first.
+fn found(rows: &Rows, line: &[Standing]) -> Option<Found> {
+    let brief = |(_, _, at, index): &Standing| Some(&*rows.chunks.get(*at)?.rows().get(*index)?.brief);
+    let mut newest: Vec<(Needed<'_>, &Standing)> = line
+        .iter()
+        .take(WINDOW)
+        .filter_map(|standing| brief(standing).and_then(|brief| Some(((brief, brief.proven()?), standing))))
+        .collect();
+    let order = |brief: &Brief| (brief.ended_unix_ms(), brief.attempt.clone());
+    newest.sort_by_cached_key(|((brief, _), _)| order(brief));
+    let needs: Vec<Needed<'_>> = newest.iter().map(|(needed, _)| *needed).collect();
+    let regression = regressions::regression(&needs)?;
+    let (_, (_, _, at, index)) = newest.iter().find(|((brief, _), _)| brief.attempt == regression.attempt)?;
+    let chunk = rows.chunks.get(*at)?;
+    let row = chunk.rows().get(*index)?;
+    let label = |label: usize| {
+        let label = u8::try_from(label).ok()?;
+        Some((label, chunk.label(label, *index))).filter(|(_, value)| *value != NONE)
+    };
+    Some(Found {
+        regression,
+        owner: row.owner,
+        pool: row.pool,
+        ref_class: row.ref_class,
+        labels: (0..NAMES).filter_map(label).collect(),
+    })
+}

@@ -1,0 +1,299 @@
+//! One finished attempt as statistics keep it: 56 bytes, beside its labels.
+//!
+//! Each number has 24 bits, a ten-millionth of its value, and a difference of two as much of the larger one; sums of them have
+//! 53. An attempt is counted with its brief, which
+//! tells what a row does not.
+
+use std::sync::Arc;
+
+use crate::domain::{Beside, Brief, Bytes, Cause, Cores, Millis, Outcome};
+
+/// One finished attempt.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) brief: Arc<Brief>,
+    /// End, whole seconds since 1970; the largest number for what is later.
+    pub(super) ended: u32,
+    /// Number of what was built.
+    pub(super) build: u32,
+    pub(super) owner: u16,
+    pub(super) pool: u16,
+    pub(super) ref_class: u8,
+    pub(super) retried: Retried,
+    end: u8,
+    flags: u8,
+    /// Hours.
+    pub(super) wall: f32,
+    /// Need over time, GiB x h.
+    pub(super) used: f32,
+    /// Memory asked for, GiB; NaN without.
+    pub(super) asked: f32,
+    /// CPU used, core x h.
+    pub(super) cpu: f32,
+    /// CPU asked for, cores; NaN without.
+    pub(super) cpu_asked: f32,
+    /// Highest need, GiB.
+    pub(super) need: f32,
+    pub(super) samples: u32,
+    /// Memory that was predicted to request, GiB; NaN without.
+    pub(super) predicted: f32,
+}
+
+/// Whether an attempt is a retry, and why the attempt failed that it retries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Retried(u8);
+
+impl Retried {
+    /// It retries nothing.
+    pub(super) const NOTHING: Self = Self(0);
+    /// Nobody knows what it retries, or why that failed.
+    pub(super) const UNKNOWN: Self = Self(1);
+    /// How many there are.
+    pub(super) const COUNT: usize = 2 + Cause::ALL.len();
+
+    /// It retries an attempt with this cause.
+    pub(super) fn of(cause: Cause) -> Self {
+        Self(2 + cause as u8)
+    }
+
+    /// Below [`Self::COUNT`].
+    pub(super) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// The cause of the attempt at this index.
+    pub(super) fn cause(index: usize) -> Option<Cause> {
+        index.checked_sub(2).and_then(|place| Cause::ALL.get(place)).copied()
+    }
+}
+
+/// What is true of a row.
+#[derive(Debug, Clone, Copy)]
+#[repr(u8)]
+pub(super) enum Flag {
+    /// A verdict said no to a retry.
+    Refused = 1,
+    /// It has a prediction, and what it needed is known, or that it is more than it had.
+    Foreseen = 2,
+    /// It can be said whether the predicted limit was enough.
+    Calibrated = 4,
+    WithinLimit = 8,
+    WithinRequest = 16,
+    /// It succeeded and has a predicted time.
+    Timed = 32,
+    WithinTime = 64,
+}
+
+impl Row {
+    /// The row of an attempt, with a number for what it has in common with others.
+    pub(super) fn new(brief: &Arc<Brief>, beside: &Beside, build: u32) -> Self {
+        let hours = brief.wall.hours();
+        let mut row = Self {
+            ended: u32::try_from(brief.ended_unix_ms() / 1000).unwrap_or(u32::MAX),
+            build,
+            owner: 0,
+            pool: 0,
+            ref_class: 0,
+            retried: if brief.number > 1 || brief.retries.is_some() {
+                Retried::UNKNOWN
+            } else {
+                Retried::NOTHING
+            },
+            end: (brief.outcome as u8) << 5 | brief.cause.map_or(0, |cause| 1 + cause as u8),
+            flags: 0,
+            wall: narrow(hours),
+            used: narrow(brief.need_mean.gib_hours(brief.wall)),
+            asked: brief.memory_asked().map_or(f32::NAN, gib),
+            cpu: narrow(brief.cpu.as_f64() / 3.6e9),
+            cpu_asked: beside.cpu_asked.map_or(f32::NAN, |Cores(cores)| narrow(cores)),
+            need: gib(brief.need_peak),
+            samples: brief.samples,
+            predicted: f32::NAN,
+            brief: Arc::clone(brief),
+        };
+        row.foresee(beside);
+        row
+    }
+
+    /// Holds what came against what was predicted.
+    fn foresee(&mut self, beside: &Beside) {
+        let Some(predicted) = beside.predicted else { return };
+        let succeeded = self.brief.outcome == Outcome::Succeeded && !beside.censored;
+        if succeeded && predicted.wall_p95 > Millis(0) {
+            self.set(Flag::Timed);
+            self.set_if(self.brief.wall <= predicted.wall_p95, Flag::WithinTime);
+        }
+        let Some(need) = beside.proven.filter(|_| predicted.memory_limit > Bytes(0)) else { return };
+        self.predicted = gib(predicted.memory_request);
+        self.set(Flag::Foreseen);
+        // what stopped below the limit might have stayed below it, or not
+        let held =
+            if beside.censored { need < predicted.memory_limit } else { need <= predicted.memory_limit };
+        self.set_if(!(beside.censored && held), Flag::Calibrated);
+        self.set_if(held, Flag::WithinLimit);
+        self.set_if(!beside.censored && need <= predicted.memory_request, Flag::WithinRequest);
+    }
+
+    /// From now on it is true.
+    pub(super) fn set(&mut self, flag: Flag) {
+        self.flags |= flag as u8;
+    }
+
+    fn set_if(&mut self, yes: bool, flag: Flag) {
+        if yes {
+            self.set(flag);
+        }
+    }
+
+    /// Whether it is true.
+    pub(super) fn is(&self, flag: Flag) -> bool {
+        self.flags & flag as u8 != 0
+    }
+
+    /// The outcome's place among all three.
+    pub(super) fn outcome(&self) -> usize {
+        usize::from(self.end >> 5)
+    }
+
+    pub(super) fn succeeded(&self) -> bool {
+        self.outcome() == Outcome::Succeeded as usize
+    }
+
+    /// 0 without a cause, else one more than its place among all.
+    pub(super) fn cause(&self) -> usize {
+        usize::from(self.end & 31)
+    }
+
+    /// Memory stopped it.
+    pub(super) fn failed_for_memory(&self) -> bool {
+        self.cause()
+            .checked_sub(1)
+            .and_then(|place| Cause::ALL.get(place))
+            .is_some_and(|cause| cause.is_memory())
+    }
+
+    /// Asked and not used, and all that a failed attempt held: GiB x h, NaN if it asked for nothing.
+    pub(super) fn wasted(&self) -> f32 {
+        wasted(self.asked * self.wall, self.used, self.succeeded())
+    }
+
+    /// The same of CPU: core x h; of a failed attempt also what it used beyond what it asked for.
+    pub(super) fn cpu_wasted(&self) -> f32 {
+        let held = (self.cpu_asked * self.wall).max(if self.succeeded() || self.cpu_asked.is_nan() {
+            f32::NAN
+        } else {
+            self.cpu
+        });
+        wasted(held, self.cpu, self.succeeded())
+    }
+
+    /// What it proves of the need, if anything, GiB.
+    pub(super) fn proven(&self) -> Option<f32> {
+        (self.need > 0.0 && (self.succeeded() || self.failed_for_memory())).then_some(self.need)
+    }
+}
+
+/// |log2(predicted limit / need)| of an attempt whose need is known; NaN of others.
+pub(super) fn error_of(beside: &Beside) -> f32 {
+    match (beside.predicted, beside.proven) {
+        (Some(predicted), Some(need)) if !beside.censored && need.0 > 0 && predicted.memory_limit.0 > 0 => {
+            narrow((predicted.memory_limit.as_f64() / need.as_f64()).log2().abs())
+        }
+        _ => f32::NAN,
+    }
+}
+
+fn wasted(held: f32, used: f32, succeeded: bool) -> f32 {
+    if held.is_nan() {
+        f32::NAN
+    } else if succeeded {
+        (held - used).max(0.0)
+    } else {
+        held
+    }
+}
+
+fn gib(bytes: Bytes) -> f32 {
+    narrow(bytes.as_f64() / Bytes::GIB.as_f64())
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "24 bits of a number are a ten-millionth of its value")]
+fn narrow(value: f64) -> f32 {
+    value as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Predicted, Resources, Summary, test_summary};
+
+    fn row(change: impl FnOnce(&mut Summary)) -> Row {
+        let mut summary = test_summary("a", "zlib", "1", 1024);
+        change(&mut summary);
+        let beside = Beside::take(&mut summary);
+        Row::new(&Arc::new(summary.into()), &beside, 0)
+    }
+
+    #[test]
+    fn a_million_rows_take_no_more_than_was_promised() {
+        assert_eq!(size_of::<Row>(), 56);
+    }
+
+    #[test]
+    fn causes_and_outcomes_have_the_place_that_their_numbers_say() {
+        for (place, cause) in Cause::ALL.into_iter().enumerate() {
+            assert_eq!(cause as usize, place);
+            assert_eq!(Retried::cause(Retried::of(cause).index()), Some(cause));
+            let row = row(|summary| (summary.outcome, summary.cause) = (Outcome::Failed, Some(cause)));
+            assert_eq!(
+                (row.cause(), row.outcome(), row.failed_for_memory()),
+                (place + 1, 1, cause.is_memory())
+            );
+        }
+    }
+
+    #[test]
+    fn a_need_that_was_cut_off_below_the_predicted_limit_says_nothing_of_the_prediction() {
+        let predicted = Predicted {
+            memory_request: Bytes(1 << 30),
+            memory_limit: Bytes(2 << 30),
+            wall_p95: Millis(60_000),
+            ..Predicted::default()
+        };
+        let foreseen = |need_mib: u64, limit_mib: u64, censored: bool| {
+            row(|summary| {
+                summary.opening.predicted = Some(predicted);
+                summary.need_peak = Bytes(need_mib << 20);
+                summary.resources =
+                    Resources { memory_limit: Some(Bytes(limit_mib << 20)), ..Resources::default() };
+                summary.censored = censored;
+            })
+        };
+        let said = |row: Row| {
+            [Flag::Calibrated, Flag::WithinLimit, Flag::WithinRequest, Flag::Timed].map(|flag| row.is(flag))
+        };
+        assert_eq!(said(foreseen(1024, 4096, false)), [true, true, true, true]);
+        assert_eq!(said(foreseen(2048, 4096, false)), [true, true, false, true]);
+        assert_eq!(said(foreseen(2049, 4096, false)), [true, false, false, true]);
+        assert_eq!(said(foreseen(1000, 1024, true)), [false, true, false, false]);
+        assert_eq!(said(foreseen(2048, 2048, true)), [true, false, false, false]);
+    }
+
+    #[test]
+    fn what_a_failed_attempt_held_is_wasted_whole() {
+        let resources = Resources {
+            memory_limit: Some(Bytes(4 << 30)),
+            cpu_limit: Some(Cores(4.0)),
+            ..Resources::default()
+        };
+        let good = row(|summary| summary.resources = resources);
+        let bad = row(|summary| (summary.resources, summary.outcome) = (resources, Outcome::Lost));
+        let silent = row(|summary| summary.outcome = Outcome::Failed);
+        // a minute with half a GiB and two cores in use
+        let minutes = |row: &Row| [row.wasted() * 60.0, row.cpu_wasted() * 60.0];
+        for (said, expected) in minutes(&good).into_iter().chain(minutes(&bad)).zip([3.5, 2.0, 4.0, 4.0]) {
+            assert!((said - expected).abs() < 1e-5, "{said} {expected}");
+        }
+        assert!(silent.wasted().is_nan() && silent.cpu_wasted().is_nan());
+    }
+}

@@ -1,0 +1,446 @@
+//! Sums against a plain scan of the same attempts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::{Filter, GroupBy, Prices, Question, Report, Settings, Stats, StatsTotals};
+use crate::{
+    domain::{
+        Action, AttemptId, Bytes, Cause, Cores, CpuMicros, History, Millis, Outcome, Outlook, Predicted,
+        Resources, Summary, Verdict, test_summary,
+    },
+    learned::Learned,
+};
+
+const HOUR: u64 = 3_600_000;
+const START: u64 = 1_700_000_000_000;
+const OWNERS: [&str; 3] = ["", "science", "tools"];
+const POOLS: [&str; 3] = ["", "big", "small"];
+const REFS: [&str; 4] = ["", "pr1_x", "develop", "me/try"];
+const CLASSES: [&str; 4] = ["", "pull-request", "protected", "other"];
+const GROUPS: [&str; 13] = [
+    "package", "stack", "project", "version", "compiler", "arch", "pool", "ref", "owner", "cause", "outcome",
+    "stage", "none",
+];
+
+fn settings() -> Settings {
+    let prices = Prices::parse("0.01/0.1, big=0.02/0.3").unwrap();
+    Settings { prices, currency: "EUR".into(), ..Settings::default() }
+}
+
+/// The `n`th attempt, as twelve dice fall.
+fn attempt(n: usize, dice: [u64; 12]) -> Summary {
+    let pick = |of: &[&str], die: u64| of[usize::try_from(die).unwrap() % of.len()].to_owned();
+    let mut summary = test_summary(
+        &n.to_string(),
+        &format!("p{}", dice[0] % 4),
+        &format!("{}", dice[1] % 2),
+        64 + dice[2] % 4096,
+    );
+    summary.key.stack = format!("s{}", dice[0] % 3);
+    summary.key.owner = pick(&OWNERS, dice[1]);
+    summary.key.git_ref = pick(&REFS, dice[3]);
+    if dice[3] % 2 == 0 {
+        summary.key.labels = [("stage".to_owned(), (dice[4] % 3).to_string())].into();
+    }
+    summary.opening.pool = pick(&POOLS, dice[5]);
+    summary.started_unix_ms = START + dice[6] % (50 * HOUR);
+    summary.wall = Millis(1 + dice[7] % (3 * HOUR));
+    summary.cpu = CpuMicros(dice[8] % 20_000_000_000);
+    if dice[9] % 4 > 0 {
+        summary.resources = Resources {
+            memory_request: Some(Bytes((1 + dice[9] % 8) << 29)),
+            cpu_request: (dice[9] % 3 > 0).then_some(Cores(2.5)),
+            ..Resources::default()
+        };
+    }
+    if dice[10] % 3 == 0 {
+        summary.outcome = if dice[10] % 2 == 0 { Outcome::Failed } else { Outcome::Lost };
+        let cause = Cause::ALL[usize::try_from(dice[10]).unwrap() % 16];
+        (summary.cause, summary.censored) = (Some(cause), cause.is_memory());
+    }
+    if n > 0 && dice[11] % 3 == 0 {
+        (summary.number, summary.retries) = (2, Some(id(n - 1)));
+    }
+    if dice[11] % 2 == 0 {
+        let need = Bytes((64 + dice[11] % 4096) << 20);
+        let [memory_request, memory_limit] = [need, Bytes(need.0 * 2)];
+        let predicted =
+            Predicted { memory_request, memory_limit, cpu_request: Cores(1.0), wall_p95: Millis(HOUR) };
+        summary.opening.predicted = Some(predicted);
+    }
+    summary
+}
+
+fn id(n: usize) -> AttemptId {
+    AttemptId::parse(&n.to_string()).unwrap()
+}
+
+/// A verdict that says no.
+fn no(attempt: AttemptId) -> Verdict {
+    Verdict {
+        attempt,
+        action: Action::No,
+        cause: Cause::Unknown,
+        confidence: 0.5,
+        evidence: Vec::new(),
+        next: None,
+        attempts_left: 0,
+        reason: String::new(),
+        outlook: Outlook::default(),
+        given_unix_ms: None,
+    }
+}
+
+fn learned(attempts: &[Summary]) -> Learned {
+    let learned = Learned::with_stats(History::new(10_000), Stats::new(settings()));
+    for attempt in attempts {
+        learned.learn(attempt.clone());
+    }
+    learned
+}
+
+/// The same sums in the plainest way.
+fn plainly(all: &[Summary], counted: &[&Summary], refused: &BTreeSet<usize>) -> BTreeMap<&'static str, f64> {
+    let mut sums = BTreeMap::new();
+    for attempt in counted {
+        let mut add = |name, value: f64| *sums.entry(name).or_insert(0.0) += value;
+        let (hours, succeeded) = (attempt.wall.hours(), attempt.outcome == Outcome::Succeeded);
+        let (gib_price, core_price) = if attempt.opening.pool == "big" { (0.02, 0.3) } else { (0.01, 0.1) };
+        let (used, cpu) = (attempt.need_mean.gib_hours(attempt.wall), attempt.cpu.as_f64() / 3.6e9);
+        add("attempts", 1.0);
+        add("succeeded", f64::from(succeeded));
+        add("oom", f64::from(attempt.cause == Some(Cause::Oom)));
+        add("wall", hours);
+        add("used", used);
+        add("cpu", cpu);
+        add("refused", f64::from(refused.contains(&attempt.attempt.as_str().parse().unwrap())));
+        if let Some(original) = &attempt.retries {
+            let cause = all.iter().find(|other| other.attempt == *original).and_then(|other| other.cause);
+            add("retries", 1.0);
+            add("retries of oom", f64::from(cause == Some(Cause::Oom)));
+            add("helped", f64::from(succeeded));
+        }
+        if let Some(asked) = attempt.resources.memory_asked() {
+            let held = asked.gib_hours(attempt.wall);
+            let wasted = if succeeded { (held - used).max(0.0) } else { held };
+            add("asked", held);
+            add("wasted", wasted);
+            add("money", wasted * gib_price);
+            add("over", attempt.need_peak.as_f64() / asked.as_f64());
+            add("askers", 1.0);
+        }
+        if let Some(cores) = attempt.resources.cpu_asked() {
+            let held = cores.0 * hours;
+            let wasted = if succeeded { (held - cpu).max(0.0) } else { held.max(cpu) };
+            add("cpu wasted", wasted);
+            add("money", wasted * core_price);
+        }
+        if let Some(predicted) = attempt.opening.predicted.filter(|_| attempt.teaches_memory()) {
+            let (limit, cut) = (predicted.memory_limit, attempt.censored);
+            add("calibrated", f64::from(!cut || attempt.need_peak >= limit));
+            add("within", f64::from(!cut && attempt.need_peak <= limit));
+            if attempt.resources.memory_asked().is_some() {
+                add("predicted", predicted.memory_request.gib_hours(attempt.wall));
+            }
+        }
+    }
+    sums
+}
+
+fn said(totals: &StatsTotals) -> BTreeMap<&'static str, f64> {
+    let whole = |count: u64| Millis(count).as_f64();
+    let of_oom =
+        totals.retries_by_cause().find(|(cause, _)| *cause == Some(Cause::Oom)).map_or(0, |(_, count)| count);
+    let askers = totals.need_over_ask();
+    let mut sums = BTreeMap::from([
+        ("attempts", whole(totals.attempts)),
+        ("succeeded", whole(totals.succeeded())),
+        ("oom", whole(totals.of_cause(Cause::Oom))),
+        ("wall", totals.wall_hours),
+        ("used", totals.memory_used_gib_hours),
+        ("cpu", totals.cpu_core_hours),
+        ("refused", whole(totals.retries_avoided)),
+        ("retries", whole(totals.retries())),
+        ("retries of oom", whole(of_oom)),
+        ("helped", whole(totals.retries_helped)),
+        ("asked", totals.memory_asked_gib_hours),
+        ("wasted", totals.memory_wasted_gib_hours),
+        ("money", totals.wasted_money),
+        ("over", askers.0),
+        ("cpu wasted", totals.cpu_wasted_core_hours),
+        ("calibrated", whole(totals.calibration.attempts)),
+        ("within", whole(totals.calibration.within_limit)),
+        ("predicted", totals.would_have_been.predicted_gib_hours),
+    ]);
+    sums.retain(|_, value| *value != 0.0);
+    sums
+}
+
+fn assert_same(totals: &StatsTotals, mut expected: BTreeMap<&'static str, f64>, what: &str) {
+    let askers = expected.remove("askers");
+    if let (Some(over), Some(askers)) = (expected.get_mut("over"), askers) {
+        *over /= askers;
+    }
+    expected.retain(|_, value| *value != 0.0);
+    let said = said(totals);
+    // what is left of what was asked for is as exact as that, not as itself
+    let scale = 1.0 + totals.memory_asked_gib_hours + totals.cpu_asked_core_hours;
+    for name in said.keys().chain(expected.keys()) {
+        let [said, expected] = [&said, &expected].map(|sums| sums.get(name).copied().unwrap_or_default());
+        assert!(
+            (said - expected).abs() <= 1e-6 * expected.abs().max(scale),
+            "{what}: {name} {said} {expected}"
+        );
+    }
+}
+
+fn group_by(name: &str) -> GroupBy {
+    match name {
+        "package" => GroupBy::Package,
+        "stack" => GroupBy::Stack,
+        "project" => GroupBy::Project,
+        "version" => GroupBy::Version,
+        "compiler" => GroupBy::Compiler,
+        "arch" => GroupBy::Arch,
+        "pool" => GroupBy::Pool,
+        "ref" => GroupBy::RefClass,
+        "owner" => GroupBy::Owner,
+        "cause" => GroupBy::Cause,
+        "outcome" => GroupBy::Outcome,
+        "stage" => GroupBy::Label("stage".into()),
+        _ => GroupBy::Label("unheard of".into()),
+    }
+}
+
+fn class(attempt: &Summary) -> &'static str {
+    CLASSES[REFS.iter().position(|git_ref| *git_ref == attempt.key.git_ref).unwrap()]
+}
+
+fn group_of(attempt: &Summary, by: &str) -> String {
+    let key = &attempt.key;
+    match by {
+        "package" => key.package.clone(),
+        "stack" => key.stack.clone(),
+        "version" => key.version.clone(),
+        "pool" => attempt.opening.pool.clone(),
+        "ref" => class(attempt).to_owned(),
+        "owner" => key.owner.clone(),
+        "cause" => attempt.cause.map(|cause| cause.as_str()).unwrap_or_default().to_owned(),
+        "outcome" => format!("{:?}", attempt.outcome).to_lowercase(),
+        "stage" => key.labels.get("stage").cloned().unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+/// A filter with some parts, as eight dice fall.
+fn filter(dice: [u64; 8]) -> Filter {
+    let when = |die: u64, text: String| if die % 5 == 0 { text } else { String::new() };
+    let pick = |of: &[&str], die: u64| of[usize::try_from(die / 5).unwrap() % of.len()].to_owned();
+    Filter {
+        package: when(dice[0], format!("p{}", dice[0] / 5 % 5)),
+        version: when(dice[1], (dice[1] / 5 % 2).to_string()),
+        owner: when(dice[2], pick(&OWNERS, dice[2])),
+        pool: when(dice[3], pick(&POOLS, dice[3])),
+        ref_class: when(dice[4], pick(&CLASSES, dice[4])),
+        from_unix_ms: (dice[5] % 3 == 0).then_some(START + dice[5] % (60 * HOUR)),
+        to_unix_ms: (dice[5] % 4 == 0).then_some(START + 60 * HOUR - dice[6] % HOUR),
+        outcome: (dice[6] % 5 == 0).then_some(Outcome::Failed),
+        cause: (dice[6] % 7 == 0).then_some(Cause::Oom),
+        labels: if dice[7] % 4 == 0 {
+            [("stage".to_owned(), (dice[7] % 3).to_string())].into()
+        } else {
+            BTreeMap::new()
+        },
+        ..Filter::default()
+    }
+}
+
+fn takes(filter: &Filter, attempt: &Summary) -> bool {
+    let same = |asked: &str, is: &str| asked.is_empty() || asked == is;
+    let ended = attempt.ended_unix_ms();
+    same(&filter.package, &attempt.key.package)
+        && same(&filter.version, &attempt.key.version)
+        && same(&filter.owner, &attempt.key.owner)
+        && same(&filter.pool, &attempt.opening.pool)
+        && same(&filter.ref_class, class(attempt))
+        && filter.from_unix_ms.is_none_or(|from| ended >= from)
+        && filter.to_unix_ms.is_none_or(|to| ended < to)
+        && filter.outcome.is_none_or(|outcome| outcome == attempt.outcome)
+        && filter.cause.is_none_or(|cause| Some(cause) == attempt.cause)
+        && filter.labels.iter().all(|(name, value)| attempt.key.labels.get(name) == Some(value))
+}
+
+fn ask(learned: &Learned, filter: Filter, group_by: GroupBy, step_ms: u64) -> Report {
+    learned.stats().report(&Question { filter, group_by, step_ms }).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_question_gets_the_sums_of_a_plain_scan_and_groups_and_steps_sum_to_the_whole(
+        dice in proptest::collection::vec(any::<[u64; 12]>(), 1..120),
+        asked in any::<[u64; 8]>(),
+        by in 0..GROUPS.len(),
+        step in prop_oneof![Just(0), Just(HOUR), Just(HOUR / 7 + 1), Just(24 * HOUR)],
+    ) {
+        let mut all: Vec<Summary> = dice.into_iter().enumerate().map(|(n, dice)| attempt(n, dice)).collect();
+        let learned = learned(&all);
+        // some are settled after others that retry them came, and some are judged
+        let mut refused = BTreeSet::new();
+        for (n, attempt) in all.iter_mut().enumerate() {
+            if attempt.outcome == Outcome::Lost && n % 2 == 0 {
+                *attempt = Summary { outcome: Outcome::Failed, cause: Some(Cause::Oom), ..attempt.clone() };
+                learned.settle(attempt.clone());
+            }
+            if n % 5 == 0 {
+                learned.judged(&no(attempt.attempt.clone()));
+                refused.insert(n);
+            }
+        }
+        let filter = filter(asked);
+        let report = ask(&learned, filter.clone(), group_by(GROUPS[by]), step);
+        let counted: Vec<&Summary> = all.iter().filter(|attempt| takes(&filter, attempt)).collect();
+        assert_same(&report.totals, plainly(&all, &counted, &refused), "all");
+        let groups: BTreeSet<String> = counted.iter().map(|attempt| group_of(attempt, GROUPS[by])).collect();
+        prop_assert_eq!(report.groups.iter().map(|group| group.name.clone()).collect::<BTreeSet<_>>(), groups);
+        for group in &report.groups {
+            let of: Vec<&Summary> =
+                counted.iter().copied().filter(|attempt| group_of(attempt, GROUPS[by]) == group.name).collect();
+            assert_same(&group.totals, plainly(&all, &of, &refused), &group.name);
+        }
+        for one in &report.steps {
+            let within = |attempt: &&Summary| attempt.ended_unix_ms() / step * step == one.from_unix_ms;
+            let of: Vec<&Summary> = counted.iter().copied().filter(within).collect();
+            assert_same(&one.totals, plainly(&all, &of, &refused), "step");
+        }
+        let mut shown = 0;
+        learned.stats().each(&filter, |_| shown += 1);
+        prop_assert_eq!(shown, counted.len());
+    }
+}
+
+fn many(count: usize, change: impl Fn(usize, &mut Summary)) -> Vec<Summary> {
+    let one = |n: usize| {
+        let mut summary = test_summary(&n.to_string(), "zlib", "1", 1024);
+        summary.started_unix_ms = START + n as u64 * 1000;
+        summary.resources.memory_request = Some(Bytes(4 << 30));
+        change(n, &mut summary);
+        summary
+    };
+    (0..count).map(one).collect()
+}
+
+#[test]
+fn attempts_that_the_history_leaves_behind_leave_the_sums_and_the_answer_says_from_when_it_counts() {
+    let learned = Learned::with_stats(History::new(300), Stats::new(settings()));
+    many(3000, |_, _| {}).into_iter().for_each(|summary| {
+        learned.learn(summary);
+    });
+    let report = ask(&learned, Filter::default(), GroupBy::Nothing, 0);
+    assert!((300..400).contains(&report.totals.attempts), "{}", report.totals.attempts);
+    assert_eq!(report.covers.attempts, report.totals.attempts);
+    assert!(
+        report.covers.cut && report.notes[0].contains("at or after 2023-11-14T22:"),
+        "{:?}",
+        report.notes
+    );
+    let recent = Filter { from_unix_ms: Some(START + 2900 * 1000), ..Filter::default() };
+    assert_eq!(ask(&learned, recent, GroupBy::Nothing, 0).notes, Vec::<String>::new());
+    learned.removed(&id(2999));
+    assert_eq!(
+        ask(&learned, Filter::default(), GroupBy::Nothing, 0).totals.attempts,
+        report.totals.attempts - 1
+    );
+}
+
+#[test]
+fn an_attempt_is_counted_once_however_often_it_comes() {
+    let learned = learned(&many(3, |_, _| {}));
+    many(3, |_, _| {}).into_iter().for_each(|summary| {
+        learned.learn(summary);
+    });
+    assert_eq!(ask(&learned, Filter::default(), GroupBy::Nothing, 0).totals.attempts, 3);
+}
+
+#[test]
+fn a_verdict_that_comes_before_the_end_counts_when_the_attempt_has_ended() {
+    let learned = learned(&[]);
+    learned.judged(&no(id(1)));
+    many(3, |_, _| {}).into_iter().for_each(|summary| {
+        learned.learn(summary);
+    });
+    assert_eq!(ask(&learned, Filter::default(), GroupBy::Nothing, 0).totals.retries_avoided, 1);
+}
+
+#[test]
+fn a_group_with_very_many_values_stays_bounded_and_loses_nothing() {
+    let owners = many(40_000, |n, summary| {
+        summary.key.owner = format!("owner-{n}");
+        summary.key.package = format!("package-{}", n % 9000);
+        summary.wall = Millis(60_000 + n as u64);
+    });
+    let learned = Learned::with_stats(History::new(50_000), Stats::new(settings()));
+    owners.into_iter().for_each(|summary| {
+        learned.learn(summary);
+    });
+    for (by, told) in [(GroupBy::Owner, 1), (GroupBy::Package, 0)] {
+        let report = ask(&learned, Filter::default(), by, 0);
+        assert_eq!((report.groups.len(), report.notes.len()), (1000, told));
+        assert_eq!(report.groups[999].name, "(others)");
+        assert_eq!(report.groups.iter().map(|group| group.totals.attempts).sum::<u64>(), 40_000);
+        let wastes: Vec<f64> =
+            report.groups[..999].iter().map(|group| group.totals.memory_wasted_gib_hours).collect();
+        assert!(wastes.is_sorted_by(|a, b| a >= b));
+    }
+    let lost = Filter { owner: "owner-39999".into(), ..Filter::default() };
+    let report = ask(&learned, lost, GroupBy::Nothing, 0);
+    assert!(report.totals.attempts == 0 && report.notes[0].contains("(others)"), "{:?}", report.notes);
+}
+
+#[test]
+fn a_filter_that_matches_nothing_gives_zeros_and_a_range_in_the_future_is_explained() {
+    let learned = learned(&many(3, |_, _| {}));
+    let report =
+        ask(&learned, Filter { package: "none".into(), ..Filter::default() }, GroupBy::Package, 1000);
+    assert_eq!((report.totals, report.groups, report.steps), (StatsTotals::default(), vec![], vec![]));
+    let future = Filter { from_unix_ms: Some(START + HOUR), ..Filter::default() };
+    let report = ask(&learned, future, GroupBy::Nothing, 0);
+    assert!(report.totals.attempts == 0 && report.notes[0].contains("the last one ended at 2023-11-14"));
+    let label = GroupBy::Label("unheard-of".into());
+    assert!(ask(&learned, Filter::default(), label, 0).notes[0].contains("no attempt has it"));
+}
+
+#[test]
+fn steps_have_no_gaps_and_are_bounded() {
+    let learned = learned(&many(4, |n, summary| {
+        summary.started_unix_ms = START / HOUR * HOUR + [0, 0, 0, 3][n] * HOUR
+    }));
+    let ask = |step_ms| learned.stats().report(&Question { step_ms, ..Question::default() });
+    let steps = ask(HOUR).unwrap().steps;
+    assert_eq!(steps.iter().map(|step| step.totals.attempts).collect::<Vec<_>>(), [3, 0, 0, 1]);
+    assert_eq!(
+        (ask(1).unwrap_err().field.as_str(), ask(10_800).is_err(), ask(10_812).is_ok()),
+        ("step_ms", true, true)
+    );
+}
+
+#[test]
+fn packages_come_with_the_most_variable_first() {
+    let learned = learned(&many(30, |n, summary| {
+        let (package, apart) = [("calm", 1), ("wild", 300), ("even", 0)][n % 3];
+        package.clone_into(&mut summary.key.package);
+        summary.need_peak = Bytes((1000 + apart * (n as u64 / 3 % 2)) << 20);
+        // another build needs other things, which is no variation
+        if n >= 15 {
+            (summary.key.version, summary.need_peak) = ("2".to_owned(), Bytes(summary.need_peak.0 * 9));
+        }
+    }));
+    let variable = ask(&learned, Filter::default(), GroupBy::Nothing, 0).variable;
+    assert_eq!(variable.iter().map(|one| one.package.as_str()).collect::<Vec<_>>(), ["wild", "calm"]);
+    let wild = &variable[0];
+    assert!((0.1..0.2).contains(&wild.variation) && wild.attempts == 10, "{wild:?}");
+    assert_eq!((wild.need_min, wild.need_max), (Bytes(1000 << 20), Bytes(9 * 1300 << 20)));
+}

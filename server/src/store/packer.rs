@@ -1,0 +1,55 @@
+//! Threads that pack samples. Packing keeps a core busy for milliseconds at a time, so it yields to whatever answers somebody:
+//! these threads are nicer than all others of the process.
+
+use std::sync::OnceLock;
+
+use tokio::{
+    runtime::{Builder, Runtime},
+    task::JoinError,
+};
+
+/// Threads. What waits for them is bounded by those who call.
+const THREADS: usize = 2;
+/// Added to the niceness of the process: a third of the time of a thread that is not nice, where both want a core (each step takes
+/// a fifth, `sched(7)`).
+const NICER: i32 = 5;
+
+/// Runs `work` on a thread that yields to others.
+///
+/// # Errors
+/// It panicked.
+pub(crate) async fn pack_aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    // never dropped: a runtime cannot be where others wait
+    static THREADS_OF_ITS_OWN: OnceLock<Option<Runtime>> = OnceLock::new();
+    match THREADS_OF_ITS_OWN.get_or_init(start) {
+        Some(packers) => packers.spawn_blocking(work).await,
+        None => tokio::task::spawn_blocking(work).await,
+    }
+}
+
+fn start() -> Option<Runtime> {
+    let yielding = || {
+        if let Err(error) = rustix::process::nice(NICER) {
+            tracing::debug!(%error, "threads that pack are as any other");
+        }
+    };
+    let mut builder = Builder::new_current_thread();
+    let started =
+        builder.thread_name("packer").max_blocking_threads(THREADS).on_thread_start(yielding).build();
+    started.map_err(|error| tracing::warn!(%error, "no threads of their own for packing samples")).ok()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_packs_yields_to_others() {
+        let nice = || rustix::process::nice(0).unwrap();
+        let own = nice();
+        assert_eq!(pack_aside(nice).await.unwrap(), (own + NICER).min(19));
+        assert_eq!(nice(), own, "the others are as they were");
+    }
+}

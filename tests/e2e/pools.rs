@@ -1,0 +1,160 @@
+//! Pools: every prediction names one, what is open in each is counted through restarts, and the file changes while the server
+//! runs.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use plimsoll_proto::v1::{
+    self as pb, agent_message::Message as Sent, placement_client::PlacementClient,
+    predictor_client::PredictorClient,
+};
+use plimsoll_tests::{Programs, Sender, Server, eventually, finish, hello};
+
+const POOLS: &str = r#"
+currency = "EUR"
+[[pool]]
+name = "normal"
+memory = "3GiB"
+cores = 2
+price_gib_hour = 0.5
+[[pool]]
+name = "powerful"
+memory = "64GiB"
+tags = ["beefy"]
+at_once = 1
+by_rule = true
+allowed = ['team/.*']
+[[rule]]
+name = "kernels"
+package = 'kernel.*'
+pool = "powerful"
+when_busy = "normal"
+"#;
+
+fn start(dir: &Path, pools: &Path) -> Server {
+    let options = ["--pools-file", pools.to_str().unwrap()];
+    Server::start_with(Programs::for_tests(), dir, &options).unwrap()
+}
+
+async fn predict(server: &Server, package: &str) -> pb::Prediction {
+    let mut client = PredictorClient::connect(server.url()).await.unwrap();
+    let key = pb::Key { package: package.into(), project: "team/x".into(), ..pb::Key::default() };
+    let ask = pb::PredictRequest { key: Some(key), ..pb::PredictRequest::default() };
+    client.predict(ask).await.unwrap().into_inner().prediction.unwrap()
+}
+
+/// Open attempts in the powerful pool.
+async fn open(server: &Server) -> u32 {
+    let mut client = PlacementClient::connect(server.url()).await.unwrap();
+    let pools = client.get_pools(pb::GetPoolsRequest {}).await.unwrap().into_inner();
+    assert_eq!((pools.currency.as_str(), pools.pools.len()), ("EUR", 2));
+    let powerful = pools.pools.iter().find(|pool| pool.name == "powerful").unwrap();
+    assert_eq!((powerful.max_memory_limit_bytes, powerful.at_once), (Some(64 << 30), Some(1)));
+    powerful.open_attempts
+}
+
+fn in_pool(attempt: &str, pool: &str, tags: &[&str]) -> Sent {
+    let Sent::Hello(hello) = hello(attempt, "kernel") else { unreachable!("it is a Hello") };
+    let runner_tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+    Sent::Hello(pb::Hello { pool: pool.into(), runner_tags, ..hello })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_pool_is_known_through_a_kill_and_free_when_its_attempt_ends() {
+    let (dir, settings) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = settings.path().join("pools.toml");
+    fs::write(&file, POOLS).unwrap();
+    let server = start(dir.path(), &file);
+    let (other, kernel) = (predict(&server, "zlib").await, predict(&server, "kernel").await);
+    assert_eq!((other.pool.as_str(), kernel.pool.as_str()), ("normal", "powerful"));
+    // nothing is known of it: the default limit of 4 GiB is above what the pool has
+    assert!(other.clamped && other.pool_reason.contains("memory limit of 4.00 GiB"), "{other:?}");
+    assert_eq!(other.memory_limit_bytes.unwrap().value, 3 << 30);
+    assert!(!kernel.clamped && kernel.pool_reason.contains("rule kernels"), "{kernel:?}");
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(in_pool("one", "", &["docker", "beefy"])).await.unwrap();
+    assert_eq!(open(&server).await, 1);
+    // the same agent again is the same attempt
+    let mut again = Sender::connect(&server.url()).await.unwrap();
+    again.exchange(in_pool("one", "powerful", &[])).await.unwrap();
+    assert_eq!(open(&server).await, 1);
+    let kernel = predict(&server, "kernel").await;
+    assert!(
+        kernel.pool == "normal" && kernel.pool_reason.contains("1 attempts are open there"),
+        "{kernel:?}"
+    );
+    server.kill().unwrap();
+    let server = start(dir.path(), &file);
+    assert_eq!(open(&server).await, 1, "also after a kill");
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(in_pool("one", "powerful", &[])).await.unwrap();
+    stream.exchange(finish("one", 0, Some(0))).await.unwrap();
+    eventually("the place is free", async || open(&server).await, |open: &u32| *open == 0).await;
+    assert_eq!(predict(&server, "kernel").await.pool, "powerful");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_file_changes_nothing_and_a_right_one_everything() {
+    let (dir, settings) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = settings.path().join("pools.toml");
+    fs::write(&file, POOLS).unwrap();
+    let server = start(dir.path(), &file);
+    let hang_up = || {
+        let sent = Command::new("kill").args(["-HUP", &server.pid().to_string()]).status().unwrap();
+        assert!(sent.success());
+    };
+    let counted = async |line: &str| {
+        let metrics = async || server.get("/metrics").unwrap().1;
+        eventually(line, metrics, |text: &String| text.contains(&format!("{line}\n"))).await;
+    };
+    fs::write(&file, POOLS.replace("pool = \"powerful\"", "pool = \"moon\"")).unwrap();
+    hang_up();
+    counted("plimsoll_pools_refused 1").await;
+    assert_eq!(predict(&server, "kernel").await.pool, "powerful");
+    fs::write(&file, POOLS.replace("kernel.*", "zlib")).unwrap();
+    hang_up();
+    counted("plimsoll_pools_refused 0").await;
+    assert_eq!(predict(&server, "zlib").await.pool, "powerful");
+    assert_eq!(predict(&server, "kernel").await.pool, "normal");
+}
+
+fn rules_test(words: &[&str]) -> Output {
+    let program = &Programs::for_tests().server;
+    Command::new(program).env_clear().args(["rules", "test"]).args(words).output().unwrap()
+}
+
+#[test]
+fn the_file_that_comes_with_the_program_can_be_tried_out() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/pools.toml");
+    let checked = rules_test(&[file]);
+    let said = String::from_utf8(checked.stderr).unwrap();
+    assert!(checked.status.success() && said == "3 pools, 2 rules\n", "{said}");
+    let key = ["--key", "project=spack/packages", "--key", "package=gcc", "--key", "ref=develop"];
+    let needs = ["--key", "arch=linux-x86_64_v3", "--wall-p50", "3h", "--memory", "48GiB"];
+    let said = |more: &[&str]| {
+        let output = rules_test(&[&[file], &key[..], &needs, more].concat());
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = said(&[]);
+    assert!(text.contains("takes  line") && text.contains("=> pool powerful, rule long builds"), "{text}");
+    let readme = include_str!("../../README.md");
+    assert!(
+        text.lines().count() == 4 && text.lines().all(|line| readme.contains(line)),
+        "not in README: {text}"
+    );
+    let text = said(&["--open", "powerful=4", "--key", "label.kind=auto", "--key", "label.security=true"]);
+    assert!(text.contains("4 attempts are open there: pool normal"), "{text}");
+    assert!(text.contains("priority class ci-high"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&said(&["--output", "json"])).unwrap();
+    assert_eq!((&json["pool"], &json["rules"][0]["takes"]), (&"powerful".into(), &true.into()));
+    let dir = tempfile::tempdir().unwrap();
+    let wrong = dir.path().join("wrong.toml");
+    fs::write(&wrong, "[[rule]]\npackage = '('\npool = \"moon\"\n").unwrap();
+    let refused = rules_test(&[wrong.to_str().unwrap()]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("line 1: ") && said.contains("line 2: "), "{said}");
+}

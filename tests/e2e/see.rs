@@ -1,0 +1,262 @@
+//! What people see on a terminal: statistics, lists, one attempt, what runs now, and the report of a week.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    process::{Child, Command, Stdio},
+};
+
+use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, predictor_client::PredictorClient};
+use plimsoll_tests::{Agent, Answer, Programs, Sender, Server, batch, finish};
+
+/// What a name may look like that somebody made up to do harm.
+const HOSTILE: &str = "<script>alert(1)</script>\u{202e}包";
+
+struct Site {
+    dir: tempfile::TempDir,
+    server: Server,
+    agent: Agent,
+}
+
+fn site() -> Site {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), &dir.path().join("data")).unwrap();
+    let agent = Agent::new(Programs::for_tests(), server.url(), &dir.path().join("spool"));
+    Site { dir, server, agent }
+}
+
+/// Milliseconds since 1970 of an hour ago.
+fn an_hour_ago() -> u64 {
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    u64::try_from(now.as_millis()).unwrap() - 3_600_000
+}
+
+fn opening(attempt: &str, package: &str) -> Sent {
+    let labels = [("job".to_owned(), HOSTILE.to_owned())].into();
+    Sent::Hello(pb::Hello {
+        attempt: attempt.to_owned(),
+        session: format!("s-{attempt}"),
+        key: Some(pb::Key {
+            package: package.to_owned(),
+            version: "1.3".to_owned(),
+            labels,
+            ..pb::Key::default()
+        }),
+        number: 1,
+        source: pb::Source::CgroupV2.into(),
+        started_unix_ms: an_hour_ago(),
+        resources: Some(pb::Resources { memory_limit_bytes: Some(64 << 20), ..pb::Resources::default() }),
+        ..pb::Hello::default()
+    })
+}
+
+/// One attempt that has ended after so many samples of a second, with this code.
+async fn ended(site: &Site, attempt: &str, package: &str, samples: u64, code: i32) {
+    let mut stream = Sender::connect(&site.server.url()).await.unwrap();
+    stream.exchange(opening(attempt, package)).await.unwrap();
+    stream.exchange(batch(attempt, 1, samples)).await.unwrap();
+    stream.exchange(finish(attempt, samples, Some(code))).await.unwrap();
+}
+
+async fn some_attempts() -> Site {
+    let site = site();
+    for (attempt, package, samples, code) in
+        [("a1", "zlib", 3, 0), ("a2", HOSTILE, 30, 0), ("a3", "zlib", 9, 2), ("a4", "zlib", 20, 0)]
+    {
+        ended(&site, attempt, package, samples, code).await;
+    }
+    site
+}
+
+fn said(site: &Site, words: &str) -> String {
+    let answer = site.agent.call(&words.split(' ').collect::<Vec<_>>());
+    assert_eq!((answer.code, answer.stderr.as_str()), (Some(0), ""), "{words}: {answer:?}");
+    harmless(&answer.stdout);
+    answer.stdout
+}
+
+fn harmless(text: &str) {
+    let bad = text.chars().find(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}');
+    assert_eq!(bad, None, "{text:?}");
+}
+
+fn refused(site: &Site, words: &str) -> String {
+    let Answer { code, stdout, stderr } = site.agent.call(&words.split(' ').collect::<Vec<_>>());
+    assert_eq!((code, stdout.as_str()), (Some(2), ""), "{words}: {stderr}");
+    stderr
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statistics_of_the_last_week_are_shown_by_group_and_over_time() {
+    let site = some_attempts().await;
+    let text = said(&site, "stats --since 7d --by package");
+    for part in
+        ["attempts    4: 3 succeeded, 1 failed", "over time", "by name", "<script>alert(1)</script> 包"]
+    {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+    let json = site.agent.json(&["stats", "--package", "zlib", "--step", "1h"]);
+    assert_eq!((&json["totals"]["attempts"], &json["totals"]["failed"]), (&3.into(), &1.into()));
+    assert!(!json["steps"].as_array().unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attempts_are_listed_in_the_order_that_was_asked_for_page_by_page() {
+    let site = some_attempts().await;
+    let ids = |words: &[&str]| {
+        let json = site.agent.json(&[&["attempts"], words].concat());
+        let all = json["attempts"].as_array().unwrap().clone();
+        let ids: Vec<String> = all.iter().map(|a| a["attempt"].as_str().unwrap().to_owned()).collect();
+        (ids.join(" "), json["next_page_token"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(ids(&["--order", "need"]).0, "a2 a4 a3 a1");
+    assert_eq!(ids(&["--order", "wall", "--outcome", "succeeded"]).0, "a2 a4 a1");
+    let (first, token) = ids(&["--order", "need", "--limit", "3"]);
+    assert_eq!((first.as_str(), token.is_empty()), ("a2 a4 a3", false));
+    assert_eq!(ids(&["--order", "need", "--page-token", &token]).0, "a1");
+    let first = said(&site, "attempts --since 2h --limit 2");
+    let way_on = first.trim_end().rsplit(" and ").next().unwrap();
+    assert_eq!(said(&site, &format!("attempts {way_on}")).lines().count(), 3, "{way_on}");
+    let text = said(&site, "attempts --package zlib --outcome failed");
+    assert!(text.lines().nth(1).unwrap().starts_with("failed") && text.contains("zlib@1.3  a3"), "{text}");
+    let other = refused(&site, &format!("attempts --order wall --page-token {token}"));
+    assert!(other.contains("page_token: belongs to another filter or order"), "{other}");
+    let made_up = refused(&site, "attempts --page-token moon");
+    assert!(made_up.contains("start from the first page"), "{made_up}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_attempt_is_shown_with_its_series_and_the_verdict_on_it() {
+    let site = some_attempts().await;
+    let mut client = PredictorClient::connect(site.server.url()).await.unwrap();
+    let ask = pb::ShouldRetryRequest {
+        attempt: "a3".to_owned(),
+        log_tail: "x.c:3:1: error: expected ';'\u{1b}[2J".into(),
+        ..pb::ShouldRetryRequest::default()
+    };
+    client.should_retry(ask).await.unwrap();
+    let text = said(&site, "show a3");
+    for part in [
+        "attempt     a3",
+        "result      failed",
+        "full height: the limit, 64 MiB",
+        "verdict     do not retry: deterministic",
+    ] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+    let json = site.agent.json(&["show", "a3", "--samples", "4"]);
+    assert_eq!((&json["verdict"]["cause"], &json["downsampled"]), (&"deterministic".into(), &true.into()));
+    assert!(json["verdict"]["given_unix_ms"].as_u64().unwrap() > an_hour_ago());
+    assert!(json["series"].as_array().unwrap().len() <= 4);
+    assert!(refused(&site, "show nobody").contains("no attempt nobody is known here"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_makes_no_sense_is_said_to_and_one_without_an_answer_is_no_failure() {
+    let site = some_attempts().await;
+    let nothing = said(&site, "stats --package zlob");
+    assert!(nothing.starts_with("no attempts match: package zlob\n"), "{nothing}");
+    assert!(said(&site, "attempts --since 2020-01-01 --until 2020-01-02").starts_with("no attempts match"));
+    assert!(said(&site, "attempts --until 1970-01-02").contains("until 1970-01-02 00:00 UTC"));
+    for (words, reason) in [
+        ("stats --since 2099-01-01", "in the future"),
+        ("stats --since 1d --until 2d", "not before --until"),
+        ("stats --since 90000000000000000000d", "invalid value"),
+        ("stats --by moon", "label=NAME"),
+        ("attempts --limit 0", "1..=10000"),
+        ("show a1 --samples 20001", "20000"),
+    ] {
+        assert!(refused(&site, words).contains(reason), "{words}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_report_of_a_week_is_text_json_and_a_page_that_runs_nothing() {
+    let site = some_attempts().await;
+    let text = said(&site, "report --week");
+    for part in ["Builds from ", "figures", "packages that waste most", "what to do next\n- "] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+    let json = site.agent.json(&["report"]);
+    assert_eq!((&json["now"]["attempts"], &json["before"]["attempts"]), (&4.into(), &0.into()));
+    assert!(!json["next"].as_array().unwrap().is_empty());
+    let html = said(&site, "report --week -o html");
+    assert!(html.starts_with("<!DOCTYPE html>") && html.contains("&lt;script&gt;alert(1)"), "{html}");
+    assert!(!html.contains("<script") && !html.contains("http"), "{html}");
+    let empty = said(&site, "report --package zlob -o html");
+    assert!(empty.contains("Nothing was measured in this time"), "{empty}");
+}
+
+/// The next line of JSON that `watch` writes.
+fn next(lines: &mut impl Iterator<Item = std::io::Result<String>>) -> serde_json::Value {
+    serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap()
+}
+
+fn end(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_is_told_line_by_line_where_there_is_no_terminal() {
+    let site = site();
+    let mut stream = Sender::connect(&site.server.url()).await.unwrap();
+    stream.exchange(opening("a1", "zlib")).await.unwrap();
+    let mut child = site.agent.command(&["watch"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(next(&mut lines)["running"][0]["attempt"], "a1");
+    stream.exchange(batch("a1", 1, 2)).await.unwrap();
+    stream.exchange(finish("a1", 2, Some(0))).await.unwrap();
+    let mut changes = std::iter::from_fn(|| Some(next(&mut lines)));
+    assert!(changes.any(|change| change["ended"] == serde_json::json!(["a1"])));
+    end(child);
+    let text = refused(&site, "watch -o text");
+    assert!(text.contains("-o json"), "{text}");
+    // one that loses its server says so
+    let mut child =
+        site.agent.command(&["watch"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    next(&mut lines);
+    site.server.kill().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    drop(site.dir);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_screen_shows_what_runs_until_q_and_leaves_the_terminal_as_it_was() {
+    if Command::new("script").arg("--version").output().is_err() {
+        eprintln!("skipped: no script(1) to make a terminal");
+        return;
+    }
+    let site = site();
+    let mut stream = Sender::connect(&site.server.url()).await.unwrap();
+    stream.exchange(opening("a1", HOSTILE)).await.unwrap();
+    stream.exchange(batch("a1", 1, 60)).await.unwrap();
+    let script = site.dir.path().join("script.sh");
+    let words = "stty rows 12 cols 70; stty -g > before; $P watch; echo \"code $?\"; stty -g > after; \
+                 cmp before after && echo restored";
+    std::fs::write(&script, words).unwrap();
+    let mut command = Command::new("script");
+    command.args(["-qec", &format!("sh {}", script.display()), "/dev/null"]).current_dir(site.dir.path());
+    command.env("SHELL", "/bin/sh").env("P", &Programs::for_tests().agent).env("NO_COLOR", "1");
+    command.env("PLIMSOLL_SERVER", site.server.url());
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = piped.spawn().unwrap();
+    let mut typed = child.stdin.take().unwrap();
+    let mut shown = BufReader::new(child.stdout.take().unwrap());
+    let mut screen = Vec::new();
+    // drawn in pieces that end with a letter of the foot
+    while !String::from_utf8_lossy(&screen).contains("quit (q)") {
+        assert!(shown.read_until(b')', &mut screen).unwrap() > 0, "{}", String::from_utf8_lossy(&screen));
+    }
+    while !String::from_utf8_lossy(&screen).contains("1 running") {
+        shown.read_until(b')', &mut screen).unwrap();
+    }
+    typed.write_all(b"q").unwrap();
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut shown, &mut rest).unwrap();
+    child.wait().unwrap();
+    let screen = String::from_utf8_lossy(&screen).into_owned();
+    assert!(screen.contains("93 %") && screen.contains("<script>alert"), "{screen:?}");
+    assert!(!screen.contains('\u{202e}') && !screen.contains("\u{1b}[31m"), "{screen:?}");
+    assert!(rest.contains("\u{1b}[?1049l") && rest.contains("code 0\r\nrestored"), "{rest:?}");
+}

@@ -1,0 +1,81 @@
+//! Shadow mode: predictions are seen by everybody and put into force by nobody, but for the builds that the operator names.
+
+use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
+use plimsoll_tests::{Agent, Programs, Server};
+use serde_json::{Value, json};
+
+const OPTIONS: [&str; 6] =
+    ["--allocation-within", "10min", "--shadow", "on", "--shadow-apply", "in-force=100%,another=0"];
+
+fn start() -> (tempfile::TempDir, Server, Agent) {
+    let dir = tempfile::tempdir().unwrap();
+    let programs = Programs::for_tests();
+    let server = Server::start_with(programs, &dir.path().join("data"), &OPTIONS).unwrap();
+    let agent = Agent::new(programs, server.url(), &dir.path().join("spool"));
+    (dir, server, agent)
+}
+
+fn withheld(server: &Server, kind: &str) -> bool {
+    let (_, metrics) = server.get("/metrics").unwrap();
+    metrics.contains(&format!("plimsoll_shadow_withheld_total{{kind=\"{kind}\"}} 1\n"))
+}
+
+#[test]
+fn the_command_line_shows_a_prediction_and_gives_a_shell_nothing_to_act_on() {
+    let (_dir, server, agent) = start();
+    let ask = |stack: &str, format: &str| {
+        let stack = format!("stack={stack}");
+        agent.call(&["predict", "--key", "package=zlib", "--key", &stack, "-o", format])
+    };
+    let shell = ask("e4s", "env");
+    assert_eq!((shell.code, shell.stdout.as_str()), (Some(0), ""), "{shell:?}");
+    assert!(withheld(&server, "prediction"));
+    let said: Value = serde_json::from_str(&ask("e4s", "json").stdout).unwrap();
+    assert_eq!(said["shadow"], json!(true));
+    assert!(said["memory_limit_bytes"]["value"].as_u64().unwrap() > 0, "it is shown: {said}");
+    assert!(ask("e4s", "text").stdout.contains("\nshadow mode: "));
+    let shell = ask("in-force", "env");
+    assert!(shell.stdout.contains("KUBERNETES_MEMORY_LIMIT="), "{shell:?}");
+    let text = ask("in-force", "text").stdout;
+    assert!(!text.contains("shadow"), "{text}");
+}
+
+#[test]
+fn stock_spack_is_sent_no_variables_but_for_a_stack_that_is_in_force() {
+    let (_dir, server, _agent) = start();
+    let ask = |header: &str| {
+        use std::io::{Read as _, Write as _};
+        let mut stream = std::net::TcpStream::connect(server.http).unwrap();
+        let path = "/v1/allocation?spec=zlib@1.3.1%20arch=linux-debian12-x86_64_v3%25gcc@12.2.0";
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n{header}Connection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    };
+    assert_eq!(ask(""), "{\"variables\":{}}");
+    assert!(withheld(&server, "allocation"));
+    assert_eq!(ask("Plimsoll-Stack: another\r\n"), "{\"variables\":{}}");
+    let said = ask("Plimsoll-Stack: in-force\r\n");
+    assert!(said.contains("KUBERNETES_MEMORY_REQUEST"), "{said}");
+    let long = format!("Plimsoll-Stack: {}\r\n", "x".repeat(5000));
+    assert!(ask(&long).contains("Plimsoll-Stack: must be at most"), "a bad header is named");
+}
+
+#[tokio::test]
+async fn every_answer_that_holds_a_prediction_says_that_it_is_not_in_force() {
+    let (_dir, server, _agent) = start();
+    let mut client = PredictorClient::connect(server.url()).await.unwrap();
+    for (stack, shadow) in [("e4s", true), ("in-force", false)] {
+        let key = pb::Key { package: "zlib".into(), stack: stack.into(), ..pb::Key::default() };
+        let ask = pb::PredictRequest { key: Some(key), ..pb::PredictRequest::default() };
+        let explained = client.explain(ask.clone()).await.unwrap().into_inner().prediction.unwrap();
+        let asks = tokio_stream::iter([ask]);
+        let mut answers = client.predict_batch(asks).await.unwrap().into_inner();
+        let Some(pb::predict_batch_response::Result::Prediction(one)) =
+            answers.message().await.unwrap().unwrap().result
+        else {
+            panic!("no prediction")
+        };
+        assert_eq!((explained.shadow, one.shadow), (shadow, shadow), "{stack}");
+    }
+}

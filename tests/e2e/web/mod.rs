@@ -1,0 +1,114 @@
+//! The web page: pages are well-formed, hold nothing that a build said as anything but text, say what is wrong with a bad
+//! address, and work in a real browser.
+
+mod browser;
+mod pages;
+mod wrong;
+
+use std::{
+    collections::HashMap,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+};
+
+use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
+use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello};
+use scraper::{Html, Selector};
+
+/// A name that is a script where nobody escapes it.
+const HOSTILE: &str = "<script>alert('x')</script>&amp;\"";
+
+/// An id with everything that an id may hold.
+const ODD_ID: &str = "gitlab.example.com:12/3.2_x-y";
+
+/// An answer.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+/// What a browser gets.
+fn get(server: &Server, path: &str) -> Answer {
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\nConnection: close\r\n\r\n");
+    let mut stream = TcpStream::connect(server.http).unwrap();
+    // a server that refuses may close before all is written
+    let _refused = stream.write_all(request.as_bytes());
+    let mut answer = Vec::new();
+    let _reset = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8(answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").expect("no HTTP answer");
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+}
+
+/// A page that is there, read as a browser reads it.
+fn page(server: &Server, path: &str) -> Html {
+    let answer = get(server, path);
+    assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+    Html::parse_document(&answer.body)
+}
+
+/// The texts of all elements that a selector finds.
+fn texts(page: &Html, selector: &str) -> Vec<String> {
+    let selector = Selector::parse(selector).unwrap();
+    page.select(&selector).map(|found| found.text().collect::<String>().trim().to_owned()).collect()
+}
+
+/// An attribute of all elements that a selector finds; empty for those without it.
+fn attributes(page: &Html, selector: &str, name: &str) -> Vec<String> {
+    let selector = Selector::parse(selector).unwrap();
+    page.select(&selector).map(|found| found.attr(name).unwrap_or_default().to_owned()).collect()
+}
+
+/// A server with attempts of three packages, one of them with a hostile name, one failed, one that still runs.
+async fn start() -> (tempfile::TempDir, Server) {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    for (attempt, package, samples) in [("a1", "zlib", 3), ("a2", "zlib", 6), (ODD_ID, "hdf5", 40)] {
+        deliver(&server, hello(attempt, package), attempt, samples, Some(0)).await;
+    }
+    let Sent::Hello(mut odd) = hello("odd", HOSTILE) else { panic!("no hello") };
+    let key = odd.key.as_mut().unwrap();
+    (key.owner, key.version, key.project) = (HOSTILE.into(), HOSTILE.into(), HOSTILE.into());
+    key.labels = HashMap::from([(HOSTILE.to_owned(), HOSTILE.to_owned())]);
+    odd.resources = Some(pb::Resources { memory_limit_bytes: Some(8 << 20), ..pb::Resources::default() });
+    deliver(&server, Sent::Hello(odd), "odd", 5, Some(1)).await;
+    let mut running = Sender::connect(&server.url()).await.unwrap();
+    running.exchange(hello("now", "llvm")).await.unwrap();
+    running.exchange(batch("now", 1, 3)).await.unwrap();
+    (dir, server)
+}
+
+async fn deliver(server: &Server, hello: Sent, attempt: &str, samples: u64, code: Option<i32>) {
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello).await.unwrap();
+    stream.exchange(batch(attempt, 1, samples)).await.unwrap();
+    let Sent::Finish(mut end) = finish(attempt, samples, code) else { panic!("no finish") };
+    end.phases = vec![
+        pb::Phase { name: "configure".into(), started_ms: 0, wall_ms: 1000, ..pb::Phase::default() },
+        pb::Phase {
+            name: HOSTILE.into(),
+            started_ms: 1000,
+            wall_ms: samples * 1000 - 1000,
+            ..pb::Phase::default()
+        },
+    ];
+    stream.exchange(Sent::Finish(end)).await.unwrap();
+}
+
+/// `text` as one part of a path.
+fn quoted(text: &str) -> String {
+    text.bytes()
+        .map(
+            |byte| {
+                if byte.is_ascii_alphanumeric() {
+                    char::from(byte).to_string()
+                } else {
+                    format!("%{byte:02X}")
+                }
+            },
+        )
+        .collect()
+}
