@@ -184,7 +184,7 @@ impl Worker {
 mod tests {
     use super::*;
     use crate::{
-        domain::{Cause, Millis, Outcome, Outlook, Sample, Signature, test_summary},
+        domain::{Cause, Millis, Opening, Outcome, Outlook, Sample, Signature, test_summary},
         ingest::{Ingest, fixture},
         store::{Batch, Kind, Store},
     };
@@ -251,6 +251,33 @@ mod tests {
         assert_eq!(flaky.len(), 1, "{flaky:?}");
         assert_eq!((flaky[0].key.as_str(), flaky[0].helped.passed), ("zlib@1 -j8", 1));
         assert_eq!(ingest.listed(&old.attempt).await.unwrap(), Some(old), "it is still on disk");
+    }
+
+    #[tokio::test]
+    async fn untrusted_attempts_push_no_trusted_one_out_and_say_nothing_of_retries() {
+        let store = Store::memory();
+        let mut batch = Batch::default();
+        let untrusted = |id: String, hour| {
+            let opening = Opening { untrusted: true, ..Opening::default() };
+            Summary { opening, ..ended(&id, hour) }
+        };
+        for n in 0..40 {
+            let failed = Summary { outcome: Outcome::Failed, ..untrusted(format!("x{n}"), 10 + n) };
+            let retry =
+                Summary { retries: Some(failed.attempt.clone()), ..untrusted(format!("y{n}"), 100 + n) };
+            store::put_verdict(&mut batch, 7, &verdict(&failed)).unwrap();
+            store::put_summary(&mut batch, &failed).unwrap();
+            store::put_summary(&mut batch, &retry).unwrap();
+        }
+        let trusted = [ended("1", 0), ended("2", 1)];
+        for summary in &trusted {
+            store::put_summary(&mut batch, summary).unwrap();
+        }
+        store.commit(batch).await.unwrap();
+        let ingest = started(&store, 2).await;
+        assert!(trusted.iter().all(|summary| ingest.parts.learned.knows(&summary.attempt)));
+        assert_eq!(ingest.parts.learned.newest_first().len(), 2 + 1, "one untrusted one beside them");
+        assert_eq!(ingest.flaky(10), []);
     }
 
     #[tokio::test]

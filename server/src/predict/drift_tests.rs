@@ -106,3 +106,21 @@ fn after_a_second_failure_a_preset_is_taken_and_not_crept_up_to() {
     assert_eq!(above(1500), 32 << 10);
     assert!(above(1050) >= 1365, "the first one is a real step: {} MiB", above(1050));
 }
+
+#[test]
+fn a_retry_is_not_made_large_for_a_few_when_a_step_holds_most() {
+    // above what failed lie five at 1.3 times and one at 2.6 times the usual need
+    let need = |n: usize| {
+        if n % 20 == 19 {
+            2600
+        } else if n % 4 == 3 {
+            1300
+        } else {
+            1000
+        }
+    };
+    let history = history((0..120).map(|n| built(n, ("1", ""), need(n))));
+    let key = built(0, ("1", ""), 1).key;
+    let next = predict_above(&history, &key, &Settings::default(), Bytes(1100 * MIB)).0 / MIB;
+    assert!((1300..=1300 * 3 / 2).contains(&next), "{next} MiB");
+}

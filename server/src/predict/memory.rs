@@ -21,7 +21,7 @@ const PAGES_FACTOR: f64 = 1.15;
 /// Least room for hot file pages: a compiler and its headers, whatever the need.
 const PAGES_LEAST: Bytes = Bytes(64 << 20);
 
-/// Share of what lies above a size that failed which the next one shall cover.
+/// Share of what lies above a size that failed which the next one shall cover at most.
 const RETRY_COVERS: f64 = 0.92;
 /// A size this much above what would be tried first was a retry already.
 const SECOND_TIME: f64 = 1.2;
@@ -80,15 +80,15 @@ pub(super) fn size(pool: &Pool<'_>, settings: &Settings, price: f64) -> Sizes {
     Sizes { request, limit, width }
 }
 
-/// The next size after `failed` was too little. Cost alone would often take twice the need: a surer retry is not worth that
-/// (replayed on Spack's CI: 3 % less waste, and 58 % instead of 35 % of the retries hold at most 1.5 times the need).
-pub(super) fn above(pool: &Pool<'_>, settings: &Settings, price: f64, failed: Bytes) -> Bytes {
+/// The next size after `failed` was too little. A surer retry than [`RETRY_COVERS`] is not worth what it holds.
+/// `price`: what one failure costs; `held`: what an average build holds, both in GiB x h.
+pub(super) fn above(pool: &Pool<'_>, settings: &Settings, (price, held): (f64, f64), failed: Bytes) -> Bytes {
     let failed = failed.as_f64();
     let spread = expected(pool, settings).smoothed();
     let plan = Plan::new(&spread, price);
     let below = spread.covered(failed);
     let sure = spread.quantile(below + (1.0 - below) * RETRY_COVERS).value;
-    let mut next = plan.above(failed).min(sure).max(failed * REAL_STEP);
+    let mut next = plan.above(failed, held.min(price)).min(sure).max(failed * REAL_STEP);
     let preset = settings.memory_request.as_f64();
     if settings.preset && preset > failed && failed > plan.first().bytes * SECOND_TIME {
         // attempts are few: whoever wrote the preset knows more than one more step

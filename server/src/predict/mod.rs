@@ -91,7 +91,8 @@ pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: 
         let build_jobs = jobs::choose(&pool, key, settings);
         let lines = curve::lines(&pool);
         jobs::adjust(&mut pool, lines.memory, build_jobs.value);
-        settings.bound_memory(memory::above(&pool, settings, price(history, settings), failed)).0
+        let prices = (price(history, settings), history.mean_held());
+        settings.bound_memory(memory::above(&pool, settings, prices, failed)).0
     };
     let trusted = above(Heard::Trusted);
     if history.has_untrusted(key) { trusted.max(above(Heard::All)) } else { trusted }

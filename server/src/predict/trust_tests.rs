@@ -81,7 +81,7 @@ fn thousands_of_untrusted_attempts_lower_nothing_and_change_nothing_of_other_pro
     };
     let before = all(&history);
     let forge = |n: u64, kind: u64| {
-        let mut summary = built(&format!("x{n}"), "ours", if n % 3 == 0 { "2" } else { "1" }, 1);
+        let mut summary = built(&format!("x{n}"), "ours", if n.is_multiple_of(3) { "2" } else { "1" }, 1);
         match kind {
             0 => (summary.wall, summary.cpu, summary.cpu_peak) = (Millis(1), CpuMicros(1), Cores(0.001)),
             1 => summary.need_peak = Bytes(60 << 40),

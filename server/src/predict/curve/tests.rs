@@ -207,7 +207,7 @@ fn an_attempt_that_was_stopped_says_more_than_and_not_that_little_was_enough() {
 #[test]
 fn a_prediction_counts_each_job_as_the_curve_does() {
     // a line; more jobs that need less; the input says all, the jobs nothing; one number of jobs
-    let line = |n: usize| known(n, if n % 2 == 0 { 2 } else { 4 });
+    let line = |n: usize| known(n, if n.is_multiple_of(2) { 2 } else { 4 });
     let contradictory = |n: usize| built(n, [1, 2, 4][n % 3], [900, 300, 500, 200][n % 4], 60_000);
     let fed = |n: usize| {
         let input = 100 + 50 * u64::try_from(n % 8).unwrap();
