@@ -60,6 +60,7 @@ pub mod retry;
 pub mod shadow;
 pub mod stats;
 pub mod store;
+mod tls;
 
 pub use app::{Addresses, App};
 pub use cli::{Cli, Command};
