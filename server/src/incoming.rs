@@ -20,7 +20,14 @@ use tokio::{
 };
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::files;
+use crate::{files, tls::Tls};
+
+/// A bound address. With a certificate it speaks TLS alone.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) tcp: TcpListener,
+    pub(crate) tls: Option<Tls>,
+}
 
 /// Where connections are counted. Listeners may share it.
 #[derive(Debug, Clone)]

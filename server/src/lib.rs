@@ -63,6 +63,7 @@ pub mod retry;
 pub mod shadow;
 pub mod stats;
 pub mod store;
+mod tls;
 #[cfg(not(feature = "otlp"))]
 #[path = "no_traces.rs"]
 mod traces;

@@ -7,6 +7,7 @@
     reason = "a failed step should fail the test where it stands"
 )]
 
+mod access;
 mod act;
 mod admission;
 mod any_client;

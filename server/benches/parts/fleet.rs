@@ -12,10 +12,10 @@ use plimsoll_server::{
 
 use super::mix::mix;
 
-pub type Any<T> = Result<T, Box<dyn Error>>;
+pub(crate) type Any<T> = Result<T, Box<dyn Error>>;
 
 /// Start of the first attempt.
-pub const START_UNIX_MS: u64 = 1_700_000_000_000;
+pub(crate) const START_UNIX_MS: u64 = 1_700_000_000_000;
 const KEYS: u64 = 20_000;
 
 /// One of so many keys as Spack's CI has them.
@@ -78,7 +78,7 @@ fn settings(dir: &Path) -> StoreSettings {
 }
 
 /// A store with so many attempts, each of which starts so long after the one before.
-pub async fn make(dir: &Path, number: u64, apart_ms: u64) -> Any<()> {
+pub(crate) async fn make(dir: &Path, number: u64, apart_ms: u64) -> Any<()> {
     let store = Store::open(&settings(dir))?;
     let mut batch = Batch::default();
     for n in 0..number {
@@ -93,7 +93,7 @@ pub async fn make(dir: &Path, number: u64, apart_ms: u64) -> Any<()> {
 }
 
 /// Processor time of this process. Its fields 14 and 15 (proc(5)) are in ticks, which Linux shows as hundredths of a second.
-pub fn cpu_seconds() -> Any<f64> {
+pub(crate) fn cpu_seconds() -> Any<f64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let (_, behind_name) = stat.rsplit_once(')').ok_or("no name in the stat")?;
     let ticks = behind_name.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
@@ -101,7 +101,7 @@ pub fn cpu_seconds() -> Any<f64> {
 }
 
 /// A figure of this process in MB.
-pub fn memory_mb(name: &str) -> Any<f64> {
+pub(crate) fn memory_mb(name: &str) -> Any<f64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find(|line| line.starts_with(name)).ok_or("no such line in the status")?;
     let kib: f64 = line.split_whitespace().nth(1).ok_or("no number in the status")?.parse()?;

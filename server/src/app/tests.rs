@@ -1,16 +1,18 @@
 //! Whole servers on free ports, and how they stop.
 
+use std::time::Duration;
+
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
 use tokio::{net::TcpStream, sync::oneshot};
 use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tonic::{
     Code,
     transport::{Channel, Endpoint},
 };
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-use super::*;
+use super::{drain::Long, *};
 use crate::metrics::Kind;
 
 fn config(dir: &tempfile::TempDir) -> Config {

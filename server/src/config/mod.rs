@@ -31,6 +31,10 @@ pub struct Config {
     pub grpc_listen: SocketAddr,
     /// Address of the HTTP listener.
     pub http_listen: SocketAddr,
+    /// Certificates of both listeners.
+    pub tls: TlsFiles,
+    /// Strangers may be served in plain text: something else keeps them out.
+    pub plain_text: bool,
     /// File that says who may call; without one everybody may.
     pub access_file: Option<PathBuf>,
     /// What is logged, in the syntax of `tracing_subscriber::EnvFilter`.
@@ -88,6 +92,19 @@ pub struct InForce {
     pub meaning: String,
 }
 
+/// Where the certificates of the listeners for gRPC and HTTP lie; read again when they change.
+#[derive(Debug, Clone, Default)]
+pub struct TlsFiles {
+    /// The certificate and those that sign it.
+    pub certificate: Option<PathBuf>,
+    /// Its private key.
+    pub key: Option<PathBuf>,
+    /// CA certificates of clients.
+    pub client_ca: Option<PathBuf>,
+    /// A client without a certificate is sent away.
+    pub client_required: bool,
+}
+
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -105,6 +122,8 @@ impl Default for Config {
             grpc_listen: (Ipv4Addr::LOCALHOST, 7410).into(),
             http_listen: (Ipv4Addr::LOCALHOST, 7411).into(),
             log: "info".to_owned(),
+            tls: TlsFiles::default(),
+            plain_text: false,
             access_file: None,
             log_format: LogFormat::Text,
             otlp_endpoint: None,
@@ -217,6 +236,26 @@ impl Config {
         );
         let same = self.grpc_listen == self.http_listen && self.grpc_listen.port() != 0;
         check(same, "http_listen", "is the same address as grpc_listen; each listener needs its own");
+        let tls = &self.tls;
+        check(
+            tls.certificate.is_some() != tls.key.is_some(),
+            "tls_cert_file",
+            "and tls_key_file belong together",
+        );
+        let wrong = tls.certificate.is_none() && tls.client_ca.is_some();
+        check(wrong, "tls_client_ca_file", "needs tls_cert_file: without TLS no client shows a certificate");
+        let wrong = tls.client_ca.is_none() && tls.client_required;
+        check(
+            wrong,
+            "tls_client_required",
+            "needs tls_client_ca_file, which says whose certificates are good",
+        );
+        for (name, address) in [("grpc_listen", self.grpc_listen), ("http_listen", self.http_listen)] {
+            let wrong = tls.certificate.is_none() && !self.plain_text && !address.ip().is_loopback();
+            let text = "can be reached by others, who would be served in plain text: set tls_cert_file and tls_key_file, or \
+                        plain_text = on where the network keeps strangers out";
+            check(wrong, name, text);
+        }
         let gitlab = &self.gitlab;
         let wrong = gitlab.url.is_some() != gitlab.token_file.is_some();
         check(wrong, "gitlab_url", "needs gitlab_token_file, and gitlab_token_file needs gitlab_url");

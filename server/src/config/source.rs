@@ -29,6 +29,21 @@ pub struct Args {
     /// Address for HTTP: the web page, /v1/allocation, /v1/collect, /metrics, /livez, /readyz [default: 127.0.0.1:7411].
     #[arg(long, value_name = "IP:PORT")]
     http_listen: Option<String>,
+    /// PEM file of the certificate for gRPC and HTTP, with those that sign it; read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    tls_cert_file: Option<String>,
+    /// PEM file of its private key.
+    #[arg(long, value_name = "FILE")]
+    tls_key_file: Option<String>,
+    /// PEM file of the CA certificates whose clients are believed to be who their certificate says.
+    #[arg(long, value_name = "FILE")]
+    tls_client_ca_file: Option<String>,
+    /// on: a client without such a certificate is sent away [default: off].
+    #[arg(long, value_name = "ON|OFF")]
+    tls_client_required: Option<String>,
+    /// on: addresses that others can reach may be served without TLS, because the network keeps strangers out [default: off].
+    #[arg(long, value_name = "ON|OFF")]
+    plain_text: Option<String>,
     /// File that says who may call what (tokens, issuers of tokens, certificates); changes are taken over. Without it everybody may
     /// call everything.
     #[arg(long, value_name = "FILE")]
@@ -295,6 +310,11 @@ impl Args {
             ("grpc_listen", &self.grpc_listen),
             ("http_listen", &self.http_listen),
             ("log", &self.log),
+            ("tls_cert_file", &self.tls_cert_file),
+            ("tls_key_file", &self.tls_key_file),
+            ("tls_client_ca_file", &self.tls_client_ca_file),
+            ("tls_client_required", &self.tls_client_required),
+            ("plain_text", &self.plain_text),
             ("access_file", &self.access_file),
             ("log_format", &self.log_format),
             ("otlp_endpoint", &self.otlp_endpoint),

@@ -36,6 +36,11 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("data_dir", data_dir, directory, |dir: &PathBuf| dir.display().to_string()),
     setting!("grpc_listen", grpc_listen, parse::address, ToString::to_string),
     setting!("http_listen", http_listen, parse::address, ToString::to_string),
+    setting!("tls_cert_file", tls.certificate, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
+    setting!("tls_key_file", tls.key, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
+    setting!("tls_client_ca_file", tls.client_ca, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
+    setting!("tls_client_required", tls.client_required, parse::on_off, |on: &bool| show_on_off(*on)),
+    setting!("plain_text", plain_text, parse::on_off, |on: &bool| show_on_off(*on)),
     setting!("access_file", access_file, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
     setting!("log", log, log_filter, String::clone),
     setting!("log_format", log_format, log_format, |format: &LogFormat| show_log_format(*format)),
@@ -78,7 +83,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         |price: &Option<f64>| price.map(|price| price.to_string()).unwrap_or_default()
     ),
     setting!("max_failures", predict.failure_ceiling, parse::share, ToString::to_string),
-    setting!("shadow", shadow.on, parse::on_off, |on: &bool| if *on { "on" } else { "off" }.to_owned()),
+    setting!("shadow", shadow.on, parse::on_off, |on: &bool| show_on_off(*on)),
     setting!("shadow_apply", shadow.apply, parse::shares, |apply: &Vec<(String, f64)>| {
         let written = apply.iter().map(|(stack, share)| format!("{stack}={share}"));
         written.collect::<Vec<_>>().join(",")
@@ -201,6 +206,10 @@ fn namespaces(text: &str) -> Result<Vec<String>, String> {
 
 fn exit_codes(text: &str) -> Result<Vec<u8>, String> {
     parse::list(text).map(|code| parse::number(code, &(1..=255))).collect()
+}
+
+fn show_on_off(on: bool) -> String {
+    if on { "on" } else { "off" }.to_owned()
 }
 
 fn show_file(file: Option<&PathBuf>) -> String {

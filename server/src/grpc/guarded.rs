@@ -13,6 +13,7 @@ use tonic::{
     codegen::{BoxFuture, Service, http},
 };
 
+use super::connected::Peer;
 use crate::{
     guard::Guard,
     identity::{Denied, Identity, Role},
@@ -73,7 +74,9 @@ where
         let authorization = request.headers().get(http::header::AUTHORIZATION);
         // a header that is no text is no token
         let authorization = authorization.map(|header| header.to_str().unwrap_or_default());
-        match self.guard.check(authorization, &[], role, path) {
+        let names =
+            request.extensions().get::<Peer>().map(|peer| Arc::clone(&peer.names)).unwrap_or_default();
+        match self.guard.check(authorization, &names, role, path) {
             Ok(identity) => {
                 request.extensions_mut().insert(identity);
                 Box::pin(self.inner.call(request))

@@ -39,7 +39,9 @@ impl From<Status> for Refused {
     fn from(status: Status) -> Self {
         let text = status.message().to_owned();
         match status.code() {
-            Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => Self::Wrong(text),
+            Code::InvalidArgument | Code::PermissionDenied | Code::FailedPrecondition | Code::OutOfRange => {
+                Self::Wrong(text)
+            }
             Code::NotFound => Self::Unknown(text),
             Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded => Self::Busy(text),
             _ => Self::Broken(text),

@@ -30,7 +30,6 @@ use plimsoll_proto::{
 };
 use predictor::PredictorService;
 use stats::StatsService;
-use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::transport::Server;
 use tonic_health::{
@@ -41,7 +40,7 @@ use tonic_health::{
 
 use crate::{
     guard::Guard,
-    incoming::{self, Counts},
+    incoming::{self, Counts, Listener},
     ingest::Ingest,
     learned::Learned,
     metrics::Metrics,
@@ -119,7 +118,7 @@ pub(crate) async fn set_health(health: &HealthReporter, serving: bool, writable:
 ///
 /// # Errors
 /// The listener fails, or a descriptor is broken.
-pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthService) -> anyhow::Result<()> {
+pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthService) -> anyhow::Result<()> {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -129,7 +128,8 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
     let placement = PlacementService { placing: parts.placing.clone() };
     let Parts { ingest, placing, metrics, calls, guard, connections, tasks, stopping, .. } = parts;
     let counts = Counts { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
-    let (connections, taking) = incoming::incoming(listener, connections, counts);
+    let (connections, taking) = incoming::incoming(listener.tcp, connections, counts);
+    let (links, shaking) = connected::links(connections, listener.tls);
     let collector = CollectorService::new(ingest, placing, metrics, tasks, stopping.clone());
     let serving = Server::builder()
         .layer(calls)
@@ -146,9 +146,9 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, health: HealthSer
         .add_service(PredictorServer::new(predictor).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(PlacementServer::new(placement).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(StatsServer::new(stats).max_decoding_message_size(limits::MESSAGE_BYTES))
-        .serve_with_incoming_shutdown(connections, stopping.cancelled_owned());
-    // the first drops what the second hands over, and so ends it
-    let (served, ()) = tokio::join!(serving, taking);
+        .serve_with_incoming_shutdown(links, stopping.cancelled_owned());
+    // the first drops what the last hands over, and so ends it, and that the one between
+    let (served, (), ()) = tokio::join!(serving, taking, shaking);
     served?;
     Ok(())
 }

@@ -17,10 +17,12 @@ use tonic::{Request, Response, Status};
 
 use super::{
     convert,
+    guarded::caller,
     outbound::{Answers, outbound},
     reply, status,
 };
 use crate::{
+    identity::Identity,
     ingest::{Ingest, Running},
     learned::Learned,
     placing::Placing,
@@ -59,14 +61,25 @@ impl Stats for StatsService {
         &self,
         request: Request<pb::GetStatsRequest>,
     ) -> Result<Response<pb::GetStatsResponse>, Status> {
-        get::get(&self.learned, &self.ingest, &self.placing, request.into_inner()).await.map(Response::new)
+        let caller = caller(&request);
+        let request = request.into_inner();
+        may_count(&caller, request.filter.as_ref())?;
+        let mut answer = get::get(&self.learned, &self.ingest, &self.placing, request).await?;
+        if !caller.projects.is_all() {
+            // these are over all projects
+            answer.flaky.clear();
+        }
+        Ok(Response::new(answer))
     }
 
     async fn list_attempts(
         &self,
         request: Request<pb::ListAttemptsRequest>,
     ) -> Result<Response<pb::ListAttemptsResponse>, Status> {
-        let page = list::list(&self.learned, &self.ingest, request.into_inner()).await?;
+        let caller = caller(&request);
+        let request = request.into_inner();
+        may_count(&caller, request.filter.as_ref())?;
+        let page = list::list(&self.learned, &self.ingest, request).await?;
         Ok(Response::new(page))
     }
 
@@ -74,14 +87,18 @@ impl Stats for StatsService {
         &self,
         request: Request<pb::GetAttemptRequest>,
     ) -> Result<Response<pb::GetAttemptResponse>, Status> {
-        let shown = shown::show(&self.ingest, request.into_inner()).await?;
+        let caller = caller(&request);
+        let shown = shown::show(&self.ingest, request.into_inner(), &caller).await?;
         Ok(Response::new(shown))
     }
 
-    async fn watch(
-        &self,
-        _request: Request<pb::WatchRequest>,
-    ) -> Result<Response<Self::WatchStream>, Status> {
+    async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        let caller = caller(&request);
+        if !caller.projects.is_all() {
+            let text =
+                format!("Watch shows the attempts of all projects, and {} may see only some", caller.name);
+            return Err(Status::permission_denied(text));
+        }
         let place = Arc::clone(&self.watchers).try_acquire_owned();
         let place = place.map_err(|_full| status::of_crowd("watchers", watch::WATCHERS))?;
         let (outbound, answers) = outbound();
@@ -92,6 +109,12 @@ impl Stats for StatsService {
         });
         Ok(Response::new(answers))
     }
+}
+
+/// Whether `caller` may see sums and lists over these attempts: somebody with some projects names one of them.
+fn may_count(caller: &Identity, filter: Option<&pb::Filter>) -> Result<(), Status> {
+    let project = filter.map_or("", |filter| filter.project.as_str());
+    caller.may_see("filter.project", project).map_err(|fault| status::forbidden(&fault))
 }
 
 pub(super) fn changed(running: &[Running], ended: &[String]) -> pb::WatchResponse {

@@ -7,7 +7,7 @@ use axum::{
     response::Response,
 };
 
-use super::refusal::refuse;
+use super::{refusal::refuse, serving::Names};
 use crate::{
     admin::backup::ENDPOINT,
     domain::Fault,
@@ -40,7 +40,16 @@ pub(super) async fn guarded(
     };
     let authorization = request.headers().get(header::AUTHORIZATION);
     let authorization = authorization.map(|header| header.to_str().unwrap_or_default());
-    match guard.check(authorization, &[], role, path) {
+    let names = request.extensions().get::<Names>().cloned().unwrap_or_default();
+    match guard.check(authorization, &names.0, role, path) {
+        // these are over all projects, and cannot name one; a page names it
+        Ok(identity) if !identity.projects.is_all() && matches!(path, "/metrics" | "/v1/allocation") => {
+            let text = format!(
+                "{} may see only some projects: ask over gRPC, with plimsoll stats --project",
+                identity.name
+            );
+            refuse(path, StatusCode::FORBIDDEN, &Fault::new("authorization", text))
+        }
         Ok(identity) => {
             request.extensions_mut().insert(identity);
             next.run(request).await

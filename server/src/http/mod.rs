@@ -24,7 +24,6 @@ mod predicting;
 mod probes;
 mod refusal;
 mod serving;
-mod tls;
 mod token;
 mod web;
 mod wire;
@@ -39,7 +38,6 @@ use axum::{
     response::Response,
     routing::{get, post},
 };
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -52,6 +50,7 @@ use crate::{
     gitlab::Hooks,
     grpc::{Calls, Inside},
     guard::Guard,
+    incoming::Listener,
     ingest::Ingest,
     learned::Learned,
     metrics::Metrics,
@@ -61,7 +60,6 @@ use crate::{
 };
 use refusal::refuse;
 pub(crate) use serving::Bounds;
-pub(crate) use tls::{Certificate, Tls};
 pub(crate) use token::{Signing, Token};
 
 const INDEX: &str = "plimsoll-server\n\
@@ -100,7 +98,7 @@ pub(crate) struct Parts {
 }
 
 /// Serves until `parts.stopping`.
-pub(crate) async fn serve(listener: TcpListener, parts: Parts, bounds: Bounds) {
+pub(crate) async fn serve(listener: Listener, parts: Parts, bounds: Bounds) {
     let (metrics, stopping) = (Arc::clone(&parts.metrics), parts.stopping.clone());
     let guard = (parts.guard.clone(), parts.token.is_some() || parts.signing.is_some());
     let router = Router::new()
@@ -116,11 +114,11 @@ pub(crate) async fn serve(listener: TcpListener, parts: Parts, bounds: Bounds) {
         .layer(middleware::from_fn_with_state(guard, guarded::guarded))
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
-    serving::serve((listener, None), router, bounds, metrics, stopping).await;
+    serving::serve(listener, router, bounds, metrics, stopping).await;
 }
 
 /// Serves the webhook until `parts.stopping`: nothing but `POST /admit`.
-pub(crate) async fn serve_admission((listener, tls): (TcpListener, Tls), parts: Parts, bounds: Bounds) {
+pub(crate) async fn serve_admission(listener: Listener, parts: Parts, bounds: Bounds) {
     let (metrics, stopping) = (Arc::clone(&parts.metrics), parts.stopping.clone());
     let router = Router::new()
         .route("/admit", post(admit::admit))
@@ -128,7 +126,7 @@ pub(crate) async fn serve_admission((listener, tls): (TcpListener, Tls), parts: 
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
-    serving::serve((listener, Some(tls)), router, bounds, metrics, stopping).await;
+    serving::serve(listener, router, bounds, metrics, stopping).await;
 }
 
 /// Counts a request until its answer is ready, so that a server that stops waits for it.

@@ -11,7 +11,10 @@
 //!
 //! Each of these is one line in the log and one in `plimsoll_http_connections_cut_total`. Bodies are bounded where they are read.
 
-use std::{convert::Infallible, error::Error, future::poll_fn, io, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible, error::Error, future::poll_fn, io, net::SocketAddr, pin::pin, sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -25,7 +28,6 @@ use hyper_util::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
     task::JoinSet,
     time::timeout,
 };
@@ -34,10 +36,11 @@ use tokio_stream::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
-use super::{tls::Tls, wire::Lent};
+use super::wire::Lent;
 use crate::{
-    incoming::{self, Connection, Counts},
+    incoming::{self, Connection, Counts, Listener},
     metrics::{Kind, Metrics},
+    tls::{Tls, names},
 };
 
 /// Largest head of a request: the longest that Spack sends has 844 bytes in its first line.
@@ -83,7 +86,7 @@ struct Shared {
 
 /// Serves until `stopping`, then lets running requests end.
 pub(super) async fn serve(
-    (listener, mut tls): (TcpListener, Option<Tls>),
+    Listener { tcp, mut tls }: Listener,
     router: Router,
     bounds: Bounds,
     metrics: Arc<Metrics>,
@@ -91,7 +94,7 @@ pub(super) async fn serve(
 ) {
     let counts =
         Counts { open: metrics.http_connections.clone(), refused: metrics.http_connections_refused.clone() };
-    let (mut incoming, taking) = incoming::incoming(listener, bounds.connections, counts);
+    let (mut incoming, taking) = incoming::incoming(tcp, bounds.connections, counts);
     let builder = builder(&bounds);
     let shared = Arc::new(Shared { builder, router, bounds, metrics, stopping: stopping.clone() });
     let serving = async move {
@@ -127,9 +130,12 @@ async fn converse(shared: Arc<Shared>, connection: Connection, acceptor: Option<
     let (lent, returned) = Lent::new(connection, shared.bounds.head, shared.bounds.idle);
     let is_plain = acceptor.is_none();
     let ended = match acceptor {
-        None => speak(&shared, lent, peer).await,
+        None => speak(&shared, lent, peer, Names::default()).await,
         Some(acceptor) => match timeout(HANDSHAKE_WITHIN, acceptor.accept(lent)).await {
-            Ok(Ok(stream)) => speak(&shared, stream, peer).await,
+            Ok(Ok(stream)) => {
+                let names = Names(names(stream.get_ref().1));
+                speak(&shared, stream, peer, names).await
+            }
             // looks at whether the port is open, as balancers do
             Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
             Ok(Err(error)) => Err(Cut { why: "handshake", error: error.to_string() }),
@@ -151,13 +157,17 @@ async fn converse(shared: Arc<Shared>, connection: Connection, acceptor: Option<
     }
 }
 
+/// DNS names in the certificate that the client has shown, beside each of its requests.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Names(pub(super) Arc<[String]>);
+
 /// Why a connection was cut off.
 struct Cut {
     why: &'static str,
     error: String,
 }
 
-async fn speak<I>(shared: &Shared, io: I, peer: std::net::SocketAddr) -> Result<(), Cut>
+async fn speak<I>(shared: &Shared, io: I, peer: SocketAddr, names: Names) -> Result<(), Cut>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -165,6 +175,7 @@ where
     let service = service_fn(move |request: hyper::Request<IncomingBody>| {
         let mut request: Request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(peer));
+        request.extensions_mut().insert(names.clone());
         let mut router = router.clone();
         async move {
             // a router is always ready

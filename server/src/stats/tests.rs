@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::{
-    Filter, GroupBy, Listing, Order, PoolPrices, Price, Prices, Question, Report, Settings, Stats, StatsTotals,
+    Filter, GroupBy, Listing, Order, PoolPrices, Price, Prices, Question, Report, Settings, Stats,
+    StatsTotals,
 };
 use crate::{
     domain::{

@@ -7,6 +7,7 @@ use super::rows::Rows;
 use crate::{
     domain::Fault,
     grpc::{convert, reply, status},
+    identity::Identity,
     ingest::Ingest,
 };
 
@@ -14,11 +15,14 @@ use crate::{
 pub(super) async fn show(
     ingest: &Ingest,
     request: pb::GetAttemptRequest,
+    caller: &Identity,
 ) -> Result<pb::GetAttemptResponse, Status> {
     let id = convert::attempt_id("attempt", &request.attempt).map_err(|fault| status::of_fault(&fault))?;
     let rows = shown_samples(request.max_samples).map_err(|fault| status::of_fault(&fault))?;
     let found = ingest.find(&id).await.map_err(|refusal| status::of_refusal(&refusal))?;
-    let Some((summary, running)) = found else {
+    // what somebody may not see is not there for him
+    let seen = found.filter(|(summary, _)| caller.may_see("attempt", &summary.key.project).is_ok());
+    let Some((summary, running)) = seen else {
         return Err(Status::not_found(format!("no attempt {id} is known here")));
     };
     let mut summary = reply::summary(&summary);

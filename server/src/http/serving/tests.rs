@@ -25,10 +25,10 @@ struct Running {
 }
 
 async fn start(bounds: Bounds, router: Router) -> Running {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
+    let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = tcp.local_addr().unwrap();
     let (metrics, stopping) = (Arc::new(Metrics::new()), CancellationToken::new());
-    let serving = serve((listener, None), router, bounds, Arc::clone(&metrics), stopping.clone());
+    let serving = serve(Listener { tcp, tls: None }, router, bounds, Arc::clone(&metrics), stopping.clone());
     Running { address, metrics, stopping, serving: TaskTracker::new().spawn(serving) }
 }
 

@@ -12,25 +12,35 @@ use anyhow::{Context as _, ensure};
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{
-        RootCertStore, ServerConfig,
+        RootCertStore, ServerConfig, ServerConnection,
         crypto::ring,
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
         server::{WebPkiClientVerifier, danger::ClientCertVerifier},
     },
 };
+use webpki::EndEntityCert;
 
 /// How often the files are looked at. A renewed certificate is there days before the old one ends.
 const LOOK: Duration = Duration::from_secs(10);
-/// What a client offers first is taken: HTTP/2, or HTTP/1.1.
-const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// The files of a certificate, those that sign it, and its private key; and of whoever signs the certificates of clients.
 #[derive(Debug, Clone)]
 pub(crate) struct Certificate {
     pub(crate) chain: PathBuf,
     pub(crate) key: PathBuf,
-    /// With it, a client must show a certificate that one of these signed.
-    pub(crate) client_ca: Option<PathBuf>,
+    /// Whether clients show certificates too.
+    pub(crate) clients: Option<Clients>,
+    /// What may be spoken over it; what a client offers first is taken.
+    pub(crate) protocols: &'static [&'static [u8]],
+}
+
+/// Certificates of clients.
+#[derive(Debug, Clone)]
+pub(crate) struct Clients {
+    /// Who signs them.
+    pub(crate) ca: PathBuf,
+    /// A client without one is sent away; else it may come, and is nobody by its certificate.
+    pub(crate) required: bool,
 }
 
 impl Certificate {
@@ -45,21 +55,21 @@ impl Certificate {
             .with_context(|| format!("{key} is no PEM file of a private key"))?;
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?;
-        let builder = match &self.client_ca {
-            Some(file) => builder.with_client_cert_verifier(verifier(file)?),
+        let builder = match &self.clients {
+            Some(clients) => builder.with_client_cert_verifier(verifier(clients)?),
             None => builder.with_no_client_auth(),
         };
         let mut config = builder
             .with_single_cert(chain, private)
             .with_context(|| format!("{certificate} and {key} do not go together"))?;
-        config.alpn_protocols = PROTOCOLS.map(Vec::from).to_vec();
+        config.alpn_protocols = self.protocols.iter().map(|name| name.to_vec()).collect();
         Ok(Arc::new(config))
     }
 
     /// When the files were last changed.
     fn stamps(&self) -> [Option<SystemTime>; 3] {
         let stamp = |path: &Path| fs::metadata(path).and_then(|about| about.modified()).ok();
-        [stamp(&self.chain), stamp(&self.key), self.client_ca.as_deref().and_then(stamp)]
+        [stamp(&self.chain), stamp(&self.key), self.clients.as_ref().and_then(|clients| stamp(&clients.ca))]
     }
 }
 
@@ -72,15 +82,17 @@ fn certificates(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     Ok(found)
 }
 
-/// Who takes clients with a certificate that one of those in the file signed, and nobody else.
-fn verifier(file: &Path) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
+/// Who takes clients with a certificate that one of those in the file signed, and others only where none is required.
+fn verifier(clients: &Clients) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
+    let file = clients.ca.as_path();
     let mut roots = RootCertStore::empty();
     for certificate in certificates(file)? {
         roots.add(certificate).with_context(|| format!("{} holds no CA's certificate", file.display()))?;
     }
     let provider = Arc::new(ring::default_provider());
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-    verifier.with_context(|| format!("{} cannot be used to check clients", file.display()))
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let builder = if clients.required { builder } else { builder.allow_unauthenticated() };
+    builder.build().with_context(|| format!("{} cannot be used to check clients", file.display()))
 }
 
 /// The certificate in force.
@@ -104,7 +116,7 @@ impl Tls {
     }
 
     /// What shakes hands with the next client.
-    pub(super) fn acceptor(&mut self) -> TlsAcceptor {
+    pub(crate) fn acceptor(&mut self) -> TlsAcceptor {
         self.renew();
         TlsAcceptor::from(Arc::clone(&self.config))
     }
@@ -123,9 +135,18 @@ impl Tls {
         match self.files.read() {
             Ok(config) => {
                 self.config = config;
-                tracing::info!("took the webhook's renewed certificate over");
+                tracing::info!(certificate = %self.files.chain.display(), "took a renewed certificate over");
             }
-            Err(error) => tracing::error!(error = format!("{error:#}"), "the webhook's certificate stays"),
+            Err(error) => tracing::error!(error = format!("{error:#}"), "the certificate in force stays"),
         }
     }
+}
+
+/// The DNS names in the certificate that a client has shown and that was checked; none if it showed none.
+pub(crate) fn names(connection: &ServerConnection) -> Arc<[String]> {
+    let shown = connection.peer_certificates().and_then(<[_]>::first);
+    let certificate = shown.and_then(|certificate| EndEntityCert::try_from(certificate).ok());
+    let names =
+        certificate.as_ref().map(|certificate| certificate.valid_dns_names().map(str::to_owned).collect());
+    names.unwrap_or_default()
 }

@@ -1,0 +1,175 @@
+//! A server that serves: its parts and their end, from the outside in.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic_health::server::{HealthReporter, HealthService};
+
+use super::{
+    App,
+    drain::{Drain, Long, done},
+    listeners::Listeners,
+    watch::{self, tell_bounds},
+};
+use crate::{
+    files,
+    grpc::{self, Calls},
+    http,
+    incoming::Listener,
+    ingest::Worker,
+    store::Store,
+};
+
+/// How long connections without a call may take to end when the server stops: time to send what they hold.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// What closing the store may take at least, however much of the time the calls before it used up.
+const CLOSE: Duration = Duration::from_secs(2);
+
+/// A server that serves.
+#[derive(Debug)]
+pub(super) struct Running {
+    store: Store,
+    health: HealthReporter,
+    calls: Calls,
+    streams: TaskTracker,
+    /// Ends the watch over the store, which tells the health.
+    telling: CancellationToken,
+    stopping: CancellationToken,
+    ingesting: CancellationToken,
+    grpc: Long,
+    http: Long,
+    watch: Long,
+    pub(super) worker: Long,
+}
+
+impl Running {
+    /// Starts every part.
+    pub(super) fn start(mut app: App) -> Self {
+        let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
+        let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
+        let health = HealthReporter::new();
+        let stats = app.learned.stats().clone();
+        // nobody waits for it: who asks meanwhile waits for what is left
+        drop(tasks.spawn_blocking(move || stats.warm()));
+        tell_bounds(&app.metrics, &app.config);
+        let watch = watch::all(&mut app, health.clone(), &telling);
+        let App { config, listeners, store, worker, token, signing, hooks, .. } = app;
+        let connections = files::connections();
+        let shown = Arc::new(config.in_force());
+        let grpc_parts = grpc::Parts {
+            ingest: app.ingest,
+            learned: app.learned,
+            predict: Arc::new(config.predict),
+            shadow: Arc::new(config.shadow),
+            placing: app.placing,
+            metrics: app.metrics,
+            calls: calls.clone(),
+            guard: app.guard,
+            connections: connections.grpc,
+            tasks: streams.clone(),
+            stopping: stopping.clone(),
+        };
+        let http_parts = http::Parts {
+            inside: grpc::Inside::new(&grpc_parts),
+            shown,
+            store: store.clone(),
+            gantry: Arc::new(config.gantry),
+            admission: Arc::new(config.admission),
+            token,
+            signing,
+            hooks,
+            ingest: grpc_parts.ingest.clone(),
+            learned: grpc_parts.learned.clone(),
+            predict: Arc::clone(&grpc_parts.predict),
+            shadow: Arc::clone(&grpc_parts.shadow),
+            placing: grpc_parts.placing.clone(),
+            metrics: Arc::clone(&grpc_parts.metrics),
+            calls: calls.clone(),
+            guard: grpc_parts.guard.clone(),
+            stopping: stopping.clone(),
+        };
+        let worker = tasks.spawn(work(worker, ingesting.clone()));
+        let health_service = HealthService::from_health_reporter(health.clone());
+        let Listeners { grpc, http, admission } = listeners;
+        let serving_http = serve_http(http, admission, http_parts, http::Bounds::of(connections.http));
+        Self {
+            grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
+            http: Long::new("HTTP listener", tasks.spawn(serving_http)),
+            watch: Long::new("watch over the store", tasks.spawn(watch)),
+            worker: Long::new("ingest", worker),
+            store,
+            health,
+            calls,
+            streams,
+            telling,
+            stopping,
+            ingesting,
+        }
+    }
+
+    /// Waits until a part ends although nobody asked it to.
+    pub(super) async fn ended_early(&mut self) -> anyhow::Error {
+        tokio::select! {
+            error = self.worker.ended_early() => error,
+            error = self.grpc.ended_early() => error,
+            error = self.http.ended_early() => error,
+            error = self.watch.ended_early() => error,
+        }
+    }
+
+    /// From the outside in: who asks is told first, and the store goes last.
+    pub(super) async fn drain(mut self, mut drain: Drain) -> anyhow::Result<()> {
+        self.telling.cancel();
+        drain.step(self.watch.ended(), || "the state of the store was still told".to_owned()).await;
+        grpc::set_health(&self.health, false, false).await;
+        self.stopping.cancel();
+        self.streams.close();
+        let open = || format!("streams were still open ({})", self.streams.len());
+        drain.step(done(self.streams.wait()), open).await;
+        self.calls.cut();
+        let unanswered = || format!("calls were still running ({})", self.calls.running());
+        drain.step(done(self.calls.ended()), unanswered).await;
+        drain.step(flush(&mut self.grpc, &mut self.http), || "connections were still open".to_owned()).await;
+        self.ingesting.cancel();
+        drain.step(self.worker.ended(), || "the ingest was still writing".to_owned()).await;
+        drain.at_least(CLOSE);
+        let closed = async { self.store.close().await.context("closing the store") };
+        drain.step(closed, || "the store was still closing".to_owned()).await;
+        drain.end()
+    }
+}
+
+async fn work(worker: Worker, end: CancellationToken) -> anyhow::Result<()> {
+    worker.run(end).await;
+    Ok(())
+}
+
+/// Both HTTP listeners, until the server stops.
+async fn serve_http(
+    listener: Listener,
+    admission: Option<Listener>,
+    parts: http::Parts,
+    bounds: http::Bounds,
+) -> anyhow::Result<()> {
+    let webhook = async {
+        if let Some(listener) = admission {
+            http::serve_admission(listener, parts.clone(), bounds).await;
+        }
+    };
+    tokio::join!(http::serve(listener, parts.clone(), bounds), webhook);
+    Ok(())
+}
+
+/// Lets connections end. Those that only stay open without a call are cut off, which nobody misses.
+async fn flush(grpc: &mut Long, http: &mut Long) -> anyhow::Result<()> {
+    let ended = async { tokio::try_join!(grpc.ended(), http.ended()) };
+    match tokio::time::timeout(FLUSH, ended).await {
+        Ok(ended) => ended.map(|_both| ()),
+        Err(_open) => {
+            tracing::debug!("cut off connections without a call");
+            Ok(())
+        }
+    }
+}

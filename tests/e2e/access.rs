@@ -1,0 +1,148 @@
+//! Who may call: tokens and certificates, over TLS, and what they may do.
+
+use std::{fs, path::Path};
+
+use plimsoll_tests::{Agent, Answer, Programs, Server};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+
+/// The tokens are `runner-secret`, `reader-secret` and `spack-secret`.
+const ACCESS: &str = r#"
+    [[token]]
+    name = "runner"
+    sha256 = "fc3bb7e233956dc858eb7bb0580c89461d5da2871ba406fadaff31eca673ef82"
+    roles = ["agent", "caller"]
+    trusted = true
+
+    [[token]]
+    name = "dashboard"
+    sha256 = "f03319dee240faa729e0cfa7ab5ffd80a1d64a127e3643f239009abff6382914"
+    roles = ["reader"]
+
+    [[token]]
+    name = "spack"
+    sha256 = "5ff13bf94042745a300e733dcf793c98a31919b0e191ea318debfa7ed1664fa7"
+    roles = ["reader", "caller"]
+    projects = ["spack/*"]
+
+    [[certificate]]
+    dns_name = "runner-1.example.com"
+    roles = ["agent"]
+"#;
+
+/// Writes what a server with TLS needs, and a client's certificate, all signed by one CA.
+fn certificates(dir: &Path) {
+    let mut ca = CertificateParams::new(Vec::new()).unwrap();
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate().unwrap()).unwrap();
+    fs::write(dir.join("ca.crt"), ca.pem()).unwrap();
+    for (file, name) in [("server", "localhost"), ("client", "runner-1.example.com")] {
+        let key = KeyPair::generate().unwrap();
+        let made = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &ca).unwrap();
+        fs::write(dir.join(format!("{file}.crt")), made.pem()).unwrap();
+        fs::write(dir.join(format!("{file}.key")), key.serialize_pem()).unwrap();
+    }
+}
+
+/// A server that wants to know who calls, and an agent without a token.
+struct Site {
+    dir: tempfile::TempDir,
+    server: Server,
+}
+
+impl Site {
+    fn start(more: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        certificates(dir.path());
+        fs::write(dir.path().join("access.toml"), ACCESS).unwrap();
+        let file = |name: &str| dir.path().join(name).display().to_string();
+        let (access, cert, key) = (file("access.toml"), file("server.crt"), file("server.key"));
+        let options = ["--access-file", &access, "--tls-cert-file", &cert, "--tls-key-file", &key];
+        let data = dir.path().join("data");
+        let ca = file("ca.crt");
+        let more: Vec<&str> =
+            more.iter().map(|option| if *option == "CA" { ca.as_str() } else { option }).collect();
+        let server =
+            Server::start_with(Programs::for_tests(), &data, &[&options[..], &more].concat()).unwrap();
+        Self { dir, server }
+    }
+
+    fn agent(&self, token: &str) -> Agent {
+        let url = format!("https://localhost:{}", self.server.grpc.port());
+        let agent = Agent::new(Programs::for_tests(), url, &self.dir.path().join("spool"));
+        let agent = agent.with("PLIMSOLL_CA", &self.dir.path().join("ca.crt").display().to_string());
+        if token.is_empty() { agent } else { agent.with("PLIMSOLL_TOKEN", token) }
+    }
+
+    fn run(&self, token: &str, attempt: &str, project: &str) -> Answer {
+        let key = format!("project={project}");
+        self.agent(token).call(&[
+            "run",
+            "--attempt",
+            attempt,
+            "--key",
+            "package=p",
+            "--key",
+            &key,
+            "--",
+            "true",
+        ])
+    }
+}
+
+#[test]
+fn over_tls_each_token_may_do_what_the_file_says_and_the_build_passes_whatever_it_says() {
+    let site = Site::start(&[]);
+    for (token, delivered) in
+        [("", false), ("wrong", false), ("reader-secret", false), ("runner-secret", true)]
+    {
+        let ran = site.run(token, &format!("a{}", token.len()), "spack/packages");
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(!ran.stderr.contains("kept"), delivered, "{token:?}: {}", ran.stderr);
+    }
+    let listed = site.agent("reader-secret").json(&["attempts"]);
+    let attempts: Vec<_> =
+        listed["attempts"].as_array().unwrap().iter().map(|one| one["attempt"].clone()).collect();
+    assert!(attempts.contains(&"a13".into()), "{listed}");
+    assert_eq!(site.agent("runner-secret").call(&["stats"]).code, Some(3), "an agent reads nothing");
+    assert_eq!(site.agent("reader-secret").call(&["predict", "--key", "package=p"]).code, Some(3));
+}
+
+#[test]
+fn who_has_some_projects_sees_nothing_of_the_others() {
+    let site = Site::start(&[]);
+    assert_eq!(site.run("runner-secret", "ours", "spack/packages").code, Some(0));
+    assert_eq!(site.run("runner-secret", "theirs", "other/secret").code, Some(0));
+    let spack = site.agent("spack-secret");
+    assert_eq!(
+        spack.json(&["attempts", "--project", "spack/packages"])["attempts"].as_array().unwrap().len(),
+        1
+    );
+    assert_eq!(spack.json(&["show", "--attempt", "ours"])["attempt"]["attempt"], "ours");
+    for hidden in [
+        &["attempts"][..],
+        &["attempts", "--project", "other/secret"],
+        &["stats"],
+        &["show", "--attempt", "theirs"],
+    ] {
+        let answer = spack.call(hidden);
+        assert_ne!(answer.code, Some(0), "{hidden:?}: {answer:?}");
+        assert!(!answer.stdout.contains("theirs"), "{answer:?}");
+    }
+    assert_ne!(spack.call(&["predict", "--key", "package=p", "--key", "project=other/secret"]).code, Some(0));
+}
+
+#[test]
+fn where_a_certificate_is_required_a_client_without_one_is_sent_away() {
+    let site = Site::start(&["--tls-client-ca-file", "CA", "--tls-client-required", "on"]);
+    let refused = site.agent("reader-secret").call(&["attempts"]);
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+}
+
+#[test]
+fn a_server_that_others_can_reach_does_not_start_in_plain_text_by_chance() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let open = ["--grpc-listen", "0.0.0.0:0"];
+    let error = Server::start_with(Programs::for_tests(), &data, &open).unwrap_err().to_string();
+    assert!(error.contains("grpc_listen") && error.contains("plain_text"), "{error}");
+}
