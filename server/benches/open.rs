@@ -113,7 +113,7 @@ fn main() -> Any<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match args.as_slice() {
         [what, number, dir] if what == "make" => {
-            runtime.block_on(make(Path::new(dir), number.parse()?, 1000))?
+            runtime.block_on(make(Path::new(dir), number.parse()?, 1000))?;
         }
         [what, dir] if what == "open" => runtime.block_on(open(Path::new(dir)))?,
         [what, dir] if what == "walk" => walk(Path::new(dir))?,

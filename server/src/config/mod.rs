@@ -199,6 +199,7 @@ impl Config {
             config.places.insert(setting.name, place);
         }
         mistakes.extend(config.contradictions());
+        mistakes.extend(config.unsafe_listeners());
         if mistakes.is_empty() { Ok(Loaded { config, rows }) } else { Err(mistakes) }
     }
 
@@ -215,25 +216,14 @@ impl Config {
         table::SETTINGS.iter().map(row).collect()
     }
 
-    fn contradictions(&self) -> Vec<Mistake> {
+    /// What is wrong with addresses and certificates.
+    fn unsafe_listeners(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
         let mut check = |wrong: bool, place: &str, text: &str| {
             if wrong {
                 found.push(Mistake { place: place.to_owned(), text: text.to_owned() });
             }
         };
-        let wrong = self.retain.full_for > self.retain.keep_for;
-        check(
-            wrong,
-            "series_full_for",
-            "is above series_keep_for: samples would go before they become fewer",
-        );
-        let wrong = self.retain.summaries_for.is_some_and(|time| time < self.retain.keep_for);
-        check(
-            wrong,
-            "summaries_keep_for",
-            "is below series_keep_for: an attempt would go before its samples",
-        );
         let same = self.grpc_listen == self.http_listen && self.grpc_listen.port() != 0;
         check(same, "http_listen", "is the same address as grpc_listen; each listener needs its own");
         let tls = &self.tls;
@@ -256,6 +246,28 @@ impl Config {
                         plain_text = on where the network keeps strangers out";
             check(wrong, name, text);
         }
+        found
+    }
+
+    fn contradictions(&self) -> Vec<Mistake> {
+        let mut found = Vec::new();
+        let mut check = |wrong: bool, place: &str, text: &str| {
+            if wrong {
+                found.push(Mistake { place: place.to_owned(), text: text.to_owned() });
+            }
+        };
+        let wrong = self.retain.full_for > self.retain.keep_for;
+        check(
+            wrong,
+            "series_full_for",
+            "is above series_keep_for: samples would go before they become fewer",
+        );
+        let wrong = self.retain.summaries_for.is_some_and(|time| time < self.retain.keep_for);
+        check(
+            wrong,
+            "summaries_keep_for",
+            "is below series_keep_for: an attempt would go before its samples",
+        );
         let gitlab = &self.gitlab;
         let wrong = gitlab.url.is_some() != gitlab.token_file.is_some();
         check(wrong, "gitlab_url", "needs gitlab_token_file, and gitlab_token_file needs gitlab_url");

@@ -304,6 +304,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 }
 
 impl Args {
+    #[expect(clippy::too_many_lines, reason = "a line for each setting")]
     fn values(&self) -> Vec<(&'static str, &Option<String>)> {
         vec![
             ("data_dir", &self.data_dir),

@@ -343,7 +343,7 @@ mod tests {
             let sample =
                 |n: u64| Sample { elapsed: Millis(since + n * 1000), need: need(n), ..Sample::default() };
             let samples: Vec<Sample> = (1..=600).map(sample).collect();
-            samples.iter().for_each(|sample| session.progress.add(sample).unwrap());
+            samples.iter().try_for_each(|sample| session.progress.add(sample)).unwrap();
             let mut batch = Batch::default();
             store::append_fragment(&mut batch, &attempt.id, first, 0, &samples).unwrap();
             store.commit(batch).await.unwrap();

@@ -247,6 +247,7 @@ fn kinds_of_builds_have_the_nodes_that_the_document_of_osbs_gives_them() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a line for each mistake")]
 fn everything_that_is_wrong_is_named_with_its_line() {
     let text = mistakes(
         r#"

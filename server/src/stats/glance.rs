@@ -96,9 +96,9 @@ mod tests {
             summary.wall = Millis(random % 90_000_001);
             summary.started_unix_ms += random % 900_000_007;
             (summary.need_peak, summary.need_mean) = (Bytes(random % (1 << 37)), Bytes(random % (1 << 33)));
-            let asked = (n % 3 > 0).then_some(Bytes(random % (1 << 35)));
+            let asked = (!n.is_multiple_of(3)).then_some(Bytes(random % (1 << 35)));
             summary.resources = Resources { memory_limit: asked, ..Resources::default() };
-            summary.outcome = if n % 5 == 0 { Outcome::Failed } else { Outcome::Succeeded };
+            summary.outcome = if n.is_multiple_of(5) { Outcome::Failed } else { Outcome::Succeeded };
             let beside = Beside::take(&mut summary);
             (beside, Arc::new(summary.into()))
         };
@@ -116,16 +116,25 @@ mod tests {
         }
     }
 
+    /// A page that was shown every attempt.
+    fn looked_at(all: &[(Beside, Arc<Brief>)], mut page: Listing) -> Listing {
+        for (_, brief) in all {
+            page.look(brief);
+        }
+        page
+    }
+
     #[test]
     fn a_page_from_rows_is_the_page_from_all_attempts() {
         let all = briefs(9000);
         let stats = Stats::new(Settings::default());
-        all.iter().for_each(|(beside, brief)| stats.add(beside, brief, None));
+        for (beside, brief) in &all {
+            stats.add(beside, brief, None);
+        }
         for order in ORDERS {
             let mut after = None;
             for size in [1, 100, 1000, 3000] {
-                let mut plain = Listing::new(order, size, after.clone());
-                all.iter().for_each(|(_, brief)| plain.look(brief));
+                let plain = looked_at(&all, Listing::new(order, size, after.clone()));
                 let (plain, page) = (plain.choose(), Listing::new(order, size, after.clone()));
                 let chosen = stats.list(&Filter::default(), page);
                 assert!(plain.places == chosen.places && plain.more == chosen.more, "{order:?} {size}");

@@ -98,6 +98,13 @@ impl Listing {
             && self.after.as_ref().is_none_or(|after| lowest <= after.rank)
     }
 
+    /// Takes an attempt into account, if it counts.
+    pub(crate) fn look_if(&mut self, counts: bool, brief: &Arc<Brief>) {
+        if counts {
+            self.look(brief);
+        }
+    }
+
     /// Takes an attempt into account that counts.
     pub(crate) fn look(&mut self, brief: &Arc<Brief>) {
         let (rank, ended) = (self.order.rank(brief), brief.ended_unix_ms());

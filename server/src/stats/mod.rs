@@ -145,13 +145,11 @@ impl Stats {
         };
         let chunks = rows.chunks.iter().map(AsRef::as_ref).filter(|chunk| sieve.may_take(chunk));
         for chunk in listing.best_first(chunks) {
-            if !listing.may_take_of(chunk) {
-                continue;
-            }
-            for (index, row) in chunk.rows().iter().enumerate() {
-                if listing.may_take_row(row) && sieve.takes(chunk, index, row) {
-                    listing.look(&row.brief);
-                }
+            // what the page cannot take any more is not looked at
+            let rows = if listing.may_take_of(chunk) { chunk.rows() } else { &[] };
+            for (index, row) in rows.iter().enumerate() {
+                let counts = listing.may_take_row(row) && sieve.takes(chunk, index, row);
+                listing.look_if(counts, &row.brief);
             }
         }
         listing.choose()

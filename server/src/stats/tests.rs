@@ -51,10 +51,10 @@ fn attempt(n: usize, dice: [u64; 12]) -> Summary {
     summary.started_unix_ms = START + dice[6] % (50 * HOUR);
     summary.wall = Millis(1 + dice[7] % (3 * HOUR));
     summary.cpu = CpuMicros(dice[8] % 20_000_000_000);
-    if dice[9] % 4 > 0 {
+    if !dice[9].is_multiple_of(4) {
         summary.resources = Resources {
             memory_request: Some(Bytes((1 + dice[9] % 8) << 29)),
-            cpu_request: (dice[9] % 3 > 0).then_some(Cores(2.5)),
+            cpu_request: (!dice[9].is_multiple_of(3)).then_some(Cores(2.5)),
             ..Resources::default()
         };
     }

@@ -40,7 +40,7 @@ const SERIES_BYTES: u64 = 256 << 10;
 const FULL_FOR: &str = "1s";
 const KEEP_FOR: &str = "5s";
 /// Longer than the load, if nothing got old within it: on a machine that stands still for seconds.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 /// Attempts that the server learns from: a bound that is reached soon.
 const HISTORY: &str = "2000";
 /// What the engine takes at most of what it holds (measured: 1.6 to 2.6), and what it takes for itself.

@@ -134,8 +134,10 @@ fn write_rows(path: &Path, builds: &[Build]) -> anyhow::Result<()> {
     )?;
     for n in 0..SUMMARIES {
         let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
-        let share = (mixed % 10_000) as f64 / 10_000.0;
-        let build = &builds.get((share.powi(3) * builds.len() as f64) as usize).context("no build")?;
+        // the cube of a share of 1,000, in whole numbers
+        let share = mixed % 1000;
+        let place = usize::try_from(share.pow(3) * builds.len() as u64 / 1_000_000_000)?;
+        let build = &builds.get(place).context("no build")?;
         let (variants, system) = spack::variants(&build.variants);
         let (arch, compiler) = build.rest.rsplit_once('%').unwrap_or((&build.rest, ""));
         let (compiler, compiler_version) = compiler.split_once('@').unwrap_or((compiler, ""));
