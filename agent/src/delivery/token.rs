@@ -49,9 +49,12 @@ impl Token {
         if token.is_empty() || token.len() as u64 > TOKEN_BYTES {
             return Err(format!("token: has {} bytes, expected 1 to {TOKEN_BYTES}", token.len()));
         }
-        let mut header: MetadataValue<Ascii> = format!("Bearer {token}")
-            .parse()
-            .map_err(|_strange| "token: holds characters that no token has".to_owned())?;
+        let strange = || "token: holds characters that no token has".to_owned();
+        if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(strange());
+        }
+        let mut header: MetadataValue<Ascii> =
+            format!("Bearer {token}").parse().map_err(|_never| strange())?;
         header.set_sensitive(true);
         Ok(header)
     }
