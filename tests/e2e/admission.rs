@@ -280,7 +280,7 @@ async fn in_shadow_mode_pods_get_the_agent_that_measures_and_no_size_but_for_a_s
         let mut own = pod();
         own["metadata"]["annotations"]["plimsoll/memory-limit"] = json!("96Gi");
         let (after, _) = webhook.admit(&own).await;
-        assert!(sizes(&after)["limits"]["memory"] == json!("96Gi"), "{after}");
+        assert_eq!(sizes(&after)["limits"]["memory"], "98304Mi", "{after}");
     }
 }
 
