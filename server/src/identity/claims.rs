@@ -38,21 +38,20 @@ impl Grant {
             .all(|(name, pattern)| text(claims, name).is_some_and(|said| is_like(pattern, &said)))
     }
 
-    /// Who the claims say that it is.
-    pub(super) fn identity(&self, kind: Kind, issuer: &str, claims: &Claims) -> Identity {
+    /// Who the claims say that it is; `None` if they lack what bounds a token of this kind: it would be good for all projects and
+    /// all jobs.
+    pub(super) fn identity(&self, kind: Kind, issuer: &str, claims: &Claims) -> Option<Identity> {
         let host = issuer.split_once("://").map_or(issuer, |(_scheme, rest)| rest);
         let host = host.split(['/', ':']).next().unwrap_or_default().to_owned();
         let get = |name: &str| text(claims, name).unwrap_or_default();
         let (name, proven) = match kind {
             Kind::Gitlab => {
-                let id = get("job_id");
-                let job = (!id.is_empty()).then(|| Job { host: host.clone(), id: id.clone() });
-                let proven = Proven {
-                    project: get("project_path"),
-                    git_ref: get("ref"),
-                    owner: get("user_login"),
-                    job,
-                };
+                let (project, id) = (get("project_path"), get("job_id"));
+                if project.is_empty() || id.is_empty() {
+                    return None;
+                }
+                let job = Some(Job { host: host.clone(), id: id.clone() });
+                let proven = Proven { project, git_ref: get("ref"), owner: get("user_login"), job };
                 (format!("{host}:{}:{id}", proven.project), proven)
             }
             Kind::Kubernetes => (format!("{host}:{}", get("sub")), Proven::default()),
@@ -61,7 +60,7 @@ impl Grant {
             if proven.project.is_empty() { Projects::default() } else { vec![proven.project.clone()].into() }
         };
         let projects = if self.projects.is_all() { own() } else { self.projects.clone() };
-        Identity { name: name.into(), roles: self.roles, projects, proven, trusted: self.trusted }
+        Some(Identity { name: name.into(), roles: self.roles, projects, proven, trusted: self.trusted })
     }
 }
 

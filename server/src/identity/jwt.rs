@@ -49,7 +49,9 @@ impl Issuer {
             jsonwebtoken::decode::<Claims>(token, key, &validation).map_err(|error| why(&error))?.claims;
         let expires = claims.get("exp").and_then(serde_json::Value::as_u64).unwrap_or(0);
         let grant = self.grants.iter().find(|grant| grant.fits(&claims)).ok_or(Denied::NoGrant)?;
-        Ok((grant.identity(self.kind, &self.name, &claims), expires.saturating_add(self.leeway)))
+        let identity = grant.identity(self.kind, &self.name, &claims);
+        let identity = identity.ok_or(Denied::NotAccepted("lacks project_path or job_id"))?;
+        Ok((identity, expires.saturating_add(self.leeway)))
     }
 }
 

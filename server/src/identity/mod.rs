@@ -120,7 +120,7 @@ pub(crate) struct Proven {
 /// A caller of whom it is known who it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// For logs and bounds: never a secret.
+    /// For logs and messages: never a secret.
     pub(crate) name: Arc<str>,
     pub(crate) roles: Roles,
     /// Projects that it may write, ask for and see.
@@ -145,6 +145,18 @@ impl Identity {
         Arc::clone(&ANYONE)
     }
 
+    /// Somebody of whom nothing is known, where access is configured: may do and see nothing.
+    pub(crate) fn nobody() -> Arc<Self> {
+        Arc::new(Identity {
+            name: "nobody".into(),
+            roles: Roles::default(),
+            // the name of no project
+            projects: vec![String::new()].into(),
+            proven: Proven::default(),
+            trusted: false,
+        })
+    }
+
     /// Whether it may write this attempt.
     ///
     /// # Errors
@@ -166,8 +178,15 @@ impl Identity {
     /// The attempt, or its project, is not one that it may write.
     pub(crate) fn opens(&self, attempt: &mut Attempt) -> Result<(), Fault> {
         self.may_write(&attempt.id)?;
+        self.prove(&mut attempt.key);
+        self.may_see("key.project", &attempt.key.project)?;
+        attempt.opening.untrusted = !self.trusted;
+        Ok(())
+    }
+
+    /// Puts what is proven over what is said.
+    fn prove(&self, key: &mut Key) {
         let Proven { project, git_ref, owner, .. } = &self.proven;
-        let key = &mut attempt.key;
         for (proven, said) in
             [(project, &mut key.project), (git_ref, &mut key.git_ref), (owner, &mut key.owner)]
         {
@@ -175,9 +194,18 @@ impl Identity {
                 said.clone_from(proven);
             }
         }
-        self.may_see("key.project", &key.project)?;
-        attempt.opening.untrusted = !self.trusted;
-        Ok(())
+    }
+
+    /// Puts what is proven into a question about an attempt that was not measured: all of it if it is an attempt of its own job, of
+    /// which a message may say nothing else, and the project where none is named.
+    ///
+    /// # Errors
+    /// It may not ask for this project.
+    pub(crate) fn asks_about(&self, attempt: &AttemptId, key: &mut Key) -> Result<(), Fault> {
+        if self.proven.job.is_some() && self.may_write(attempt).is_ok() {
+            self.prove(key);
+        }
+        self.asks("key.project", key)
     }
 
     /// Puts the proven project into a question that names none.

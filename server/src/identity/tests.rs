@@ -118,6 +118,40 @@ fn what_a_token_proves_wins_over_what_a_message_says() {
 }
 
 #[test]
+fn a_token_without_a_project_is_not_good_for_all_of_them() {
+    let signer = Signer::new();
+    let file = FILE.replace("claims = { project_path = \"spack/*\" }", "claims = {}");
+    let access = access(&file, &signer).unwrap();
+    let token = signer.token(|claims| drop(claims.as_object_mut().unwrap().remove("project_path")));
+    let denied = access.identify(Some(&token), &[], 0).unwrap_err();
+    assert_eq!(denied, Denied::NotAccepted("lacks project_path or job_id"));
+}
+
+#[test]
+fn what_is_proven_wins_in_questions_about_the_own_job_and_fills_gaps_in_others() {
+    let signer = Signer::new();
+    let access = access(FILE, &signer).unwrap();
+    let identity = access.identify(Some(&signer.token(|_claims| ())), &[], 0).unwrap();
+    let asks = |id: &str, project: &str| {
+        let mut key = Key { project: project.into(), git_ref: "main".into(), ..Key::default() };
+        identity.asks_about(&AttemptId::parse(id).unwrap(), &mut key).map(|()| (key.project, key.git_ref))
+    };
+    let said = |git_ref: &str| Ok(("spack/packages".to_owned(), git_ref.to_owned()));
+    assert_eq!(asks("gitlab.example.com:4711", "somebody/else"), said("develop"));
+    assert_eq!(asks("gitlab.example.com:4712", ""), said("main"));
+    assert_eq!(asks("gitlab.example.com:4712", "somebody/else").unwrap_err().field, "key.project");
+}
+
+#[test]
+fn nobody_may_see_and_do_nothing() {
+    let nobody = Identity::nobody();
+    assert!(Role::ALL.iter().all(|role| !nobody.roles.has(*role)) && !nobody.trusted);
+    for project in ["", "spack/packages"] {
+        assert!(nobody.may_see("key.project", project).is_err(), "{project:?}");
+    }
+}
+
+#[test]
 fn a_build_of_an_unprotected_ref_is_measured_and_does_not_teach() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
@@ -162,6 +196,10 @@ fn a_token_that_is_not_right_lets_nobody_in_and_says_only_what_helps_the_honest(
     ];
     for (token, expected) in cases {
         assert_eq!(access.identify(Some(&token), &[], 0), Err(Denied::NotAccepted(expected)), "{token:.200}");
+    }
+    for unbounded in [without("job_id"), claims("job_id", json!(""))] {
+        let denied = Denied::NotAccepted("lacks project_path or job_id");
+        assert_eq!(access.identify(Some(&unbounded), &[], 0), Err(denied));
     }
     let foreign = claims("project_path", json!("evil/spack"));
     assert_eq!(access.identify(Some(&foreign), &[], 0), Err(Denied::NoGrant));
