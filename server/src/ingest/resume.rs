@@ -7,7 +7,11 @@ use std::{
 
 use foldhash::fast::RandomState;
 
-use super::{session::Session, worker::Worker};
+use super::{
+    session::Session,
+    strays::{self, Strays},
+    worker::Worker,
+};
 use crate::{
     domain::{Action, AttemptId, Fact, History, Key, Summary, Verdict},
     learned::Ended,
@@ -75,10 +79,12 @@ struct Judged {
     /// Those whose attempt was not met yet, without what nobody learns from.
     waiting: HashMap<AttemptId, Vec<Verdict>>,
     met: Vec<(Key, Verdict)>,
+    strays: Strays,
 }
 
 impl Judged {
     fn take(&mut self, verdict: Verdict) {
+        self.strays.note(&verdict);
         // the others teach nothing
         if verdict.outlook.signature.is_some() {
             let short = Verdict { evidence: Vec::new(), next: None, reason: String::new(), ..verdict };
@@ -87,6 +93,7 @@ impl Judged {
     }
 
     fn meet(&mut self, summary: &Summary) {
+        self.strays.meet(&summary.attempt);
         let waiting = self.waiting.remove(&summary.attempt);
         for verdict in waiting.into_iter().flatten().filter(|_| !summary.opening.untrusted) {
             self.met.push((summary.key.clone(), verdict));
@@ -100,12 +107,13 @@ impl Worker {
     /// # Errors
     /// The store cannot be read. A single damaged record is logged and skipped.
     pub(crate) async fn resume(&mut self) -> Result<(), StoreError> {
-        let loaded = self.remember().await?;
+        let (loaded, strays) = self.remember().await?;
         let swept = store::sweep(&self.parts.store).await;
         if let Err(error) = swept {
             tracing::warn!(%error, "could not remove what a crash left behind; it is harmless and tried again");
         }
         let open = store::open_attempts(&self.parts.store).await?;
+        self.drop_strays(strays, &open, strays::KEPT).await;
         tracing::info!(
             finished = loaded.records,
             damaged = loaded.damaged,
@@ -126,8 +134,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Learns the newest of the finished attempts, and the verdicts on them.
-    async fn remember(&self) -> Result<Loaded, StoreError> {
+    /// Learns the newest of the finished attempts, and the verdicts on them; gives the verdicts on others.
+    async fn remember(&self) -> Result<(Loaded, Strays), StoreError> {
         let mut judged = Judged::default();
         let stats = self.parts.learned.stats();
         let take = |verdict: Verdict| {
@@ -156,7 +164,7 @@ impl Worker {
                 self.parts.judging.learn(&key, &verdict);
             }
         }
-        Ok(loaded)
+        Ok((loaded, judged.strays))
     }
 
     /// Reads how far an attempt had come, if it was fed at all.
@@ -182,6 +190,8 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
     use crate::{
         domain::{Cause, Millis, Opening, Outcome, Outlook, Sample, Signature, test_summary},
@@ -278,6 +288,30 @@ mod tests {
         assert!(trusted.iter().all(|summary| ingest.parts.learned.knows(&summary.attempt)));
         assert_eq!(ingest.parts.learned.newest_first().len(), 2 + 1, "one untrusted one beside them");
         assert_eq!(ingest.flaky(10), []);
+    }
+
+    #[tokio::test]
+    async fn of_the_verdicts_on_attempts_that_nobody_measured_the_oldest_go_and_no_others() {
+        let (store, [_, failed, _]) = filled().await;
+        let (open, mut batch) = (fixture::attempt("open"), Batch::default());
+        store::put_attempt(&mut batch, &open).unwrap();
+        let stray = |n: u64| ended(&format!("stray-{n}"), 0);
+        for n in 0..25 {
+            let given = Verdict { given_unix_ms: (n > 0).then_some(n), ..verdict(&stray(n)) };
+            store::put_verdict(&mut batch, 7, &given).unwrap();
+        }
+        store::put_verdict(&mut batch, 7, &verdict(&ended("open", 0))).unwrap();
+        store.commit(batch).await.unwrap();
+        let (_ingest, worker) = fixture::ingest(&store, 10);
+        let holds = async |id: &AttemptId| store::count_verdicts(&store, id, 9).await.unwrap() == 1;
+        for (most, first_kept) in [(25, 0), (20, 7), (20, 7)] {
+            let (_loaded, strays) = worker.remember().await.unwrap();
+            worker.drop_strays(strays, slice::from_ref(&open), most).await;
+            for n in 0..25 {
+                assert_eq!(holds(&stray(n).attempt).await, n >= first_kept, "{n} of {most}");
+            }
+            assert!(holds(&failed.attempt).await && holds(&open.id).await);
+        }
     }
 
     #[tokio::test]

@@ -62,8 +62,9 @@ pub use memory::MemoryStore;
 pub use offline::{Filling, Offline};
 pub(crate) use packer::pack_aside;
 pub use records::{
-    Loaded, count_verdicts, delete_attempt, ended_after, forget, have_samples, load_summaries, load_verdicts,
-    open_attempts, put_attempt, put_summary, put_verdict, read_summary, read_verdict, read_verdicts,
+    Loaded, count_verdicts, delete_attempt, ended_after, forget, forget_verdicts, have_samples,
+    load_summaries, load_verdicts, open_attempts, put_attempt, put_summary, put_verdict, read_summary,
+    read_verdict, read_verdicts,
 };
 pub use seal::{Roll, SealError, roll, roll_up_to, seal, sweep};
 pub use series::{Extent, SeriesRead, append_fragment, each_run, read_series};

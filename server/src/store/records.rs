@@ -2,6 +2,8 @@
 //!
 //! A record that is damaged is logged with its key, counted and skipped: one bad sector must not keep a server from starting.
 
+use std::collections::HashSet;
+
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::{
@@ -11,6 +13,7 @@ use super::{
     errors::{CommitError, StoreError},
     keys::{self, Kind},
     kv::{Batch, Limit},
+    seal::SealError,
 };
 use crate::domain::{Attempt, AttemptId, Summary, Verdict};
 
@@ -116,6 +119,28 @@ pub async fn forget(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
         while store.delete_prefix(&kind.prefix_of(id), STEP).await?.more {}
     }
     Ok(())
+}
+
+/// Removes all verdicts on these attempts; gives how many entries those were. Not atomic: cut short, the rest is still there.
+pub async fn forget_verdicts(store: &Store, ids: &HashSet<AttemptId>) -> Result<u64, SealError> {
+    let (mut after, mut removed) = (None::<Vec<u8>>, 0);
+    loop {
+        let page = store.scan(&Kind::Verdict.prefix(), after.as_deref(), Limit::PAGE).await?;
+        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        let mut batch = Batch::default();
+        for entry in page.entries {
+            if keys::id_of(&entry.key).is_some_and(|id| ids.contains(&id)) {
+                batch.delete(entry.key);
+            }
+        }
+        removed += batch.operations() as u64;
+        if !batch.is_empty() {
+            store.commit(batch).await?;
+        }
+        if after.is_none() {
+            return Ok(removed);
+        }
+    }
 }
 
 /// For each of these attempts, whether anything of its samples is stored.
