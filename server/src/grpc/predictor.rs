@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{convert, guarded::caller, reply, status};
 use crate::{
     answers::Answers,
-    domain::{Evidence, History, Key, Prediction},
+    domain::{Evidence, History, Key, Prediction, UsedAttempt},
     identity::Identity,
     ingest::{Ingest, Refusal},
     learned::Learned,
@@ -66,17 +66,27 @@ impl PredictorService {
 }
 
 impl PredictorService {
-    /// Whether `caller` may ask about this attempt: it belongs to the project that was measured, else to the one that is said.
-    async fn may_judge(&self, caller: &Identity, question: &mut Evidence) -> Result<(), Status> {
-        if caller.projects.is_all() {
-            return Ok(());
+    /// Whether `caller` may ask about this attempt: it belongs to the project that was measured, else to the one that is said. True
+    /// if the verdict is to be kept: somebody who is trusted asks, or it is about what was measured, and not of another job.
+    async fn may_judge(&self, caller: &Identity, question: &mut Evidence) -> Result<bool, Status> {
+        if caller.projects.is_all() && caller.trusted {
+            return Ok(true);
         }
         let found = self.ingest.find(&question.attempt).await;
-        let allowed = match found.map_err(|refusal| status::of_refusal(&refusal))? {
+        let found = found.map_err(|refusal| status::of_refusal(&refusal))?;
+        let allowed = match &found {
             Some((summary, _running)) => caller.may_see("attempt", &summary.key.project),
-            None => caller.asks("key.project", &mut question.key),
+            None => caller.asks_about(&question.attempt, &mut question.key),
         };
-        allowed.map_err(|fault| status::forbidden(&fault))
+        allowed.map_err(|fault| status::forbidden(&fault))?;
+        Ok(caller.trusted || (found.is_some() && caller.may_write(&question.attempt).is_ok()))
+    }
+
+    /// An explanation names no attempt of a project that `caller` may not see.
+    fn may_name(caller: &Identity, history: &History, used: &UsedAttempt) -> bool {
+        let brief = history.get(&used.attempt);
+        caller.projects.is_all()
+            || brief.is_some_and(|brief| caller.may_see("attempt", &brief.key.project).is_ok())
     }
 }
 
@@ -118,8 +128,12 @@ impl Predictor for PredictorService {
         let caller = caller(&request);
         let mut question =
             convert::question(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
-        self.may_judge(&caller, &mut question).await?;
-        let verdict = self.ingest.judge(question).await.map_err(|refusal| status::of_refusal(&refusal))?;
+        let verdict = if self.may_judge(&caller, &mut question).await? {
+            self.ingest.judge(question).await
+        } else {
+            self.ingest.judge_aside(question).await
+        };
+        let verdict = verdict.map_err(|refusal| status::of_refusal(&refusal))?;
         Ok(Response::new(pb::ShouldRetryResponse { verdict: Some(reply::verdict(verdict)) }))
     }
 
@@ -131,7 +145,11 @@ impl Predictor for PredictorService {
         let (mut key, limit) =
             convert::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
         caller.asks("key.project", &mut key).map_err(|fault| status::forbidden(&fault))?;
-        let (prediction, used) = self.learned.read(|history| predict::explain(history, &key, &self.settings));
+        let (prediction, used) = self.learned.read(|history| {
+            let (prediction, mut used) = predict::explain(history, &key, &self.settings);
+            used.retain(|used| Self::may_name(&caller, history, used));
+            (prediction, used)
+        });
         let limit = limit.or(self.settings.memory_cap);
         let curve = |history: &History| predict::jobs_curve(history, &key, &self.settings, limit);
         Ok(Response::new(pb::ExplainResponse {
@@ -139,5 +157,89 @@ impl Predictor for PredictorService {
             attempts: used.iter().take(limits::EXPLAIN_ATTEMPTS).map(reply::used_attempt).collect(),
             jobs: Some(reply::jobs_curve(self.learned.read(curve))),
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::{AttemptId, test_summary},
+        identity::{Job, Proven},
+        ingest::fixture,
+        store::{self, Batch, Store},
+    };
+
+    /// Somebody with the token of job 7 of the project `a`.
+    fn job(trusted: bool) -> Identity {
+        let job = Some(Job { host: "ci".into(), id: "7".into() });
+        let proven = Proven { project: "a".into(), job, ..Proven::default() };
+        let projects = vec!["a".to_owned()].into();
+        Identity { projects, proven, trusted, ..Identity::clone(&Identity::anyone()) }
+    }
+
+    async fn service(store: &Store) -> PredictorService {
+        let (ingest, mut worker) = fixture::ingest(store, 10);
+        worker.resume().await.unwrap();
+        tokio::spawn(worker.run(CancellationToken::new()));
+        let metrics = Arc::new(Metrics::new());
+        PredictorService {
+            learned: Learned::new(History::new(1)),
+            answers: Arc::default(),
+            settings: Arc::default(),
+            shadow: Arc::default(),
+            ingest,
+            placing: Placing::open(None, Arc::clone(&metrics)).unwrap(),
+            metrics,
+            stopping: CancellationToken::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_job_that_is_not_trusted_leaves_verdicts_on_what_was_measured_of_itself_alone() {
+        let (store, mut batch) = (Store::memory(), Batch::default());
+        for (id, project) in [("ci:7", "a"), ("ci:8", "a"), ("ci:9", "b")] {
+            let mut summary = test_summary(id, "zlib", "1", 10);
+            summary.key.project = project.into();
+            store::put_summary(&mut batch, &summary).unwrap();
+        }
+        store.commit(batch).await.unwrap();
+        let service = service(&store).await;
+        let kept = async |caller: Identity, id: &str| {
+            let mut question = Evidence::about(AttemptId::parse(id).unwrap());
+            service.may_judge(&caller, &mut question).await.map_err(|status| status.code())
+        };
+        for (id, if_not_trusted) in [("ci:7", true), ("ci:8", false), ("ci:7.2", false), ("ci:10", false)] {
+            assert_eq!(kept(job(false), id).await, Ok(if_not_trusted), "{id}");
+            assert_eq!(kept(job(true), id).await, Ok(true), "{id}");
+        }
+        let stranger = Identity { trusted: false, ..Identity::clone(&Identity::anyone()) };
+        assert_eq!(
+            kept(stranger.clone(), "ci:8").await,
+            Ok(true),
+            "a caller of the operator's, for all jobs"
+        );
+        assert_eq!(kept(stranger, "ci:10").await, Ok(false));
+        for trusted in [false, true] {
+            assert_eq!(kept(job(trusted), "ci:9").await, Err(tonic::Code::PermissionDenied));
+        }
+    }
+
+    #[test]
+    fn an_explanation_names_no_attempt_of_a_project_that_is_not_seen() {
+        let mut history = History::new(10);
+        for (id, project) in [("1", "a"), ("2", "b")] {
+            let mut summary = test_summary(id, "zlib", "1", 10);
+            summary.key.project = project.into();
+            history.learn(summary);
+        }
+        let key = Key { package: "zlib".into(), ..Key::default() };
+        let used = predict::explain(&history, &key, &predict::Settings::default()).1;
+        let named = |caller: &Identity| {
+            let named = used.iter().filter(|used| PredictorService::may_name(caller, &history, used));
+            named.map(|used| used.attempt.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(named(&job(true)), ["1"]);
+        assert_eq!(named(&Identity::anyone()).len(), 2);
     }
 }

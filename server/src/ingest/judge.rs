@@ -83,8 +83,7 @@ impl Ingest {
     /// The verdict on an ended attempt, on disk before it is returned.
     pub(crate) async fn judge(&self, asked: Evidence) -> Result<Verdict, Refusal> {
         let fingerprint = fingerprint(&asked);
-        let stored = store::read_verdict(&self.parts.store, &asked.attempt, fingerprint).await;
-        if let Some(verdict) = stored.map_err(|error| Refusal::Unreadable(error.to_string()))? {
+        if let Some(verdict) = self.given(&asked, fingerprint).await? {
             return Ok(verdict);
         }
         let (evidence, mut verdict) = self.weigh(asked).await?;
@@ -99,6 +98,23 @@ impl Ingest {
         Ok(verdict)
     }
 
+    /// The verdict for somebody whose word is not to be kept: the stored one on the same question, else the one of now. Nothing
+    /// learns from it, and it is none of those that an attempt may have.
+    pub(crate) async fn judge_aside(&self, asked: Evidence) -> Result<Verdict, Refusal> {
+        if let Some(verdict) = self.given(&asked, fingerprint(&asked)).await? {
+            return Ok(verdict);
+        }
+        let (_evidence, verdict) = self.weigh(asked).await?;
+        self.parts.metrics.judged(verdict.cause, verdict.action);
+        Ok(Verdict { given_unix_ms: Some(self.parts.clock.now_unix_ms()), ..verdict })
+    }
+
+    /// The stored verdict on this question.
+    async fn given(&self, asked: &Evidence, fingerprint: u64) -> Result<Option<Verdict>, Refusal> {
+        let stored = store::read_verdict(&self.parts.store, &asked.attempt, fingerprint).await;
+        stored.map_err(|error| Refusal::Unreadable(error.to_string()))
+    }
+
     /// The verdict that would be given now, and what it stands on; nothing is kept of it.
     pub(super) async fn weigh(&self, asked: Evidence) -> Result<(Evidence, Verdict), Refusal> {
         let measured = self.measured(&asked).await?;
@@ -106,8 +122,10 @@ impl Ingest {
         let evidence = joined(asked, measured, growth);
         let Parts { judging, learned, predict, placing, .. } = self.parts.clone();
         // nobody closes it
-        let _turn = self.weighing.acquire().await;
+        let turn = Arc::clone(&self.weighing).acquire_owned().await;
         let weighed = tokio::task::spawn_blocking(move || {
+            // the work goes on if nobody waits for it any more, and so must its turn
+            let _turn = turn;
             let mut verdict = judging.judge(&evidence, &learned, &predict);
             verdict.next = verdict.next.map(|next| placing.put(&evidence.key, next));
             (evidence, verdict)
@@ -243,6 +261,26 @@ mod tests {
         tokio::select! {
             () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
             () = ask_all_and_one_more(&ingest) => {}
+        }
+    }
+
+    async fn ask_aside(ingest: &Ingest, store: &Store) {
+        let asked = |code| Evidence { exit: Some(Exit::Code(code)), ..question() };
+        for code in 1..=65 {
+            assert!(ingest.judge_aside(asked(code)).await.unwrap().given_unix_ms.is_some());
+        }
+        assert_eq!(store::count_verdicts(store, &question().attempt, 100).await, Ok(0));
+        let kept = ingest.judge(asked(1)).await.unwrap();
+        assert_eq!(ingest.judge_aside(asked(1)).await, Ok(kept), "the same question, the same verdict");
+    }
+
+    #[tokio::test]
+    async fn what_is_asked_aside_leaves_nothing_behind_and_takes_no_place() {
+        let store = Store::memory();
+        let (ingest, worker) = fixture::ingest(&store, 10);
+        tokio::select! {
+            () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+            () = ask_aside(&ingest, &store) => {}
         }
     }
 
