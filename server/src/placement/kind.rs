@@ -24,7 +24,7 @@ pub struct Policy {
     pub place: Place,
     /// Priority class of a security fix; empty for that of the kind.
     pub raised_priority_class: String,
-    /// Attempts of this kind that may run at once, wherever they run.
+    /// Attempts of this kind that may run at once, wherever they run; told to callers, not enforced.
     pub at_once: Option<u32>,
 }
 

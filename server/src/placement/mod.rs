@@ -12,7 +12,6 @@
 //! | [`file`] | the operator's file, with all mistakes and their lines |
 //! | [`lint`] | rules that can never match, and rules behind others that take everything first |
 //! | [`choose`] | the pool for an attempt, and why |
-//! | [`tickets`] | places in pools, held by attempts and shared fairly among owners |
 //!
 //! Pure. The first rule that takes an attempt decides; without one it is the cheapest pool that fits, and the largest if none
 //! does: then the sizes are lowered to it and the answer says so, because a size above the runner's maximum fails the job.
@@ -28,7 +27,6 @@ mod rule;
 mod subject;
 #[cfg(test)]
 mod tests;
-pub mod tickets;
 
 pub use choose::{Choice, Looked};
 pub use kind::{Kind, Policy};
