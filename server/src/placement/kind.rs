@@ -30,6 +30,8 @@ pub struct Policy {
 
 /// The label of a key that names the kind.
 pub(super) const LABEL: &str = "kind";
+/// Labels that decide what a build gets, and say nothing about what it needs: whoever sets a job's variables sets them.
+pub(crate) const RAISING: [&str; 2] = [LABEL, SECURITY];
 /// The label that says that it mends a hole: `true` or `1`.
 const SECURITY: &str = "security";
 

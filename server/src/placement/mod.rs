@@ -29,6 +29,7 @@ mod subject;
 mod tests;
 
 pub use choose::{Choice, Looked};
+pub(crate) use kind::RAISING;
 pub use kind::{Kind, Policy};
 pub use lint::Warning;
 pub use pool::{Largest, Place, Pool, Price, Toleration};
@@ -53,6 +54,11 @@ impl Placement {
     /// The pool with this name.
     pub fn pool(&self, name: &str) -> Option<&Pool> {
         self.pools.iter().find(|pool| pool.name == name)
+    }
+
+    /// Whether pools have processors of different families.
+    pub fn is_mixed(&self) -> bool {
+        self.pools.windows(2).any(|pair| matches!(pair, [one, other] if one.arch != other.arch))
     }
 
     /// What a pool costs; `None` if it is not known. In the currency of [`Self::currency`].
