@@ -82,11 +82,14 @@ impl Placing {
     pub(crate) fn aim(&self, key: &Key, needs: &Needs, predicted: &str) -> Option<Aim> {
         let now = self.now();
         let subject = Subject::of(key);
-        let pool = now.pool(predicted).filter(|pool| pool.takes(needs));
+        // on nodes with other processors its image would not run, and with labels of both it would wait for ever
+        let is_unsure = subject.family.is_empty() && now.is_mixed();
+        let pool = now.pool(predicted).filter(|pool| !is_unsure && pool.takes(needs));
         let choice = || now.choose(&subject, needs, &|pool| self.0.open.count(pool));
         let (pool, reason) = match pool {
             Some(pool) => (Some(pool), format!("pool {}", pool.name)),
             None if now.pools().is_empty() => (None, String::new()),
+            None if is_unsure => (None, "no pool, because its processors are not known".to_owned()),
             None => {
                 let choice = choice();
                 (choice.pool.filter(|_| !choice.clamped), choice.reason)
@@ -194,6 +197,23 @@ mod tests {
         fs::remove_file(&path).unwrap();
         placing.look(false);
         assert_eq!((names().len(), refused()), (2, 1));
+    }
+
+    #[test]
+    fn a_pod_whose_processors_are_not_known_is_sent_to_no_pool_if_pools_differ_in_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pools.toml");
+        let two = "[[pool]]\nname = \"x\"\narch = \"x86_64\"\n[[pool]]\nname = \"a\"\narch = \"aarch64\"\n\
+                   [kind.explicit]\npriority_class = \"ci\"\n";
+        fs::write(&path, two).unwrap();
+        let placing = Placing::open(Some(path), Arc::new(Metrics::new())).unwrap();
+        let aim = |arch: &str| {
+            let key = Key { arch: arch.into(), ..Key::default() };
+            let aim = placing.aim(&key, &Needs::default(), "x").unwrap();
+            (aim.pool, aim.place.priority_class)
+        };
+        assert_eq!(aim(""), (String::new(), "ci".to_owned()));
+        assert_eq!(aim("linux-x86_64_v3").0, "x");
     }
 
     #[test]

@@ -223,7 +223,8 @@ async fn a_pod_is_sent_to_the_pool_that_its_job_fits() {
                  tolerations = [{ key = \"ci\", operator = \"Exists\" }]\n\
                  [kind.auto]\npriority_class = \"ci-low\"\nnode_selector = { builds_auto = \"true\" }\n";
     std::fs::write(&file, pools).unwrap();
-    let options = ["--admit-mode", "on", "--pools-file", file.to_str().unwrap()];
+    let trusting = ["--admit-trust-variables", "on"];
+    let options = [&["--admit-mode", "on", "--pools-file", file.to_str().unwrap()][..], &trusting].concat();
     let webhook = start(&options);
     for number in 0..8 {
         webhook.attempt(&format!("before-{number}"), "1", 900 + number, false).await;

@@ -86,8 +86,13 @@ pub(super) fn apply(pod: &mut Pod, aim: &Aim) -> Placed {
     Placed { lines, pool: if is_there { aim.pool.clone() } else { String::new() } }
 }
 
-/// The pod wants a label to be different: with more labels beside that one, no node might be left for it.
+/// The pod wants a label to be different, or requires nodes in words of its own: with more labels beside those, no node might be left
+/// for it.
 fn is_elsewhere(spec: &PodSpec, place: &Place) -> bool {
+    let by_node = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    if by_node.is_some_and(|nodes| nodes.required_during_scheduling_ignored_during_execution.is_some()) {
+        return true;
+    }
     let there = spec.node_selector.as_ref();
     let other = |(label, value): (&String, &String)| {
         there.and_then(|own| own.get(label)).is_some_and(|own| own != value)

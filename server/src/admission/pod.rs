@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use plimsoll_proto::job;
 
 use super::Settings;
+use crate::{domain::Key, placement::RAISING};
 
 /// The container that GitLab's runner builds in.
 pub(super) const BUILD: &str = "build";
@@ -29,6 +30,10 @@ const OF_RUNNER: [(&str, &str); 4] = [
     ("CI_COMMIT_REF_NAME", "job.runner.gitlab.com/ref"),
     ("CI_COMMIT_SHA", "job.runner.gitlab.com/sha"),
 ];
+
+/// The job's page: the project's address as GitLab told it to the runner, `/-/jobs/` and the job's number. The runner takes the names
+/// in its labels from variables.
+const JOB_URL: &str = "job.runner.gitlab.com/url";
 
 /// Annotations and labels into which a variable of the job may have been copied.
 const COPIES: [(&str, &str); 13] = [
@@ -58,6 +63,8 @@ const PROJECT: [[&str; 2]; 2] = [
 pub(crate) struct Job {
     /// The variables that say what is built.
     pub(super) variables: Vec<(&'static str, String)>,
+    /// The project as the runner knows it from GitLab, with the path in front at which GitLab is served, if there is one.
+    pub(super) project: Option<String>,
     /// Where the pod will run, as `uname -m` says it, if the pod tells.
     pub(crate) arch: Option<String>,
     /// Index of the container that builds.
@@ -68,6 +75,19 @@ impl Job {
     /// A variable of the job.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         self.variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
+    }
+}
+
+impl Job {
+    /// The key, without what the job's author may say to get a better place or more priority.
+    pub(crate) fn vouched(&self, key: &Key, settings: &Settings) -> Key {
+        let mut key = key.clone();
+        if !settings.trust_variables {
+            key.project = self.project.clone().unwrap_or_default();
+            key.owner.clear();
+            key.labels.retain(|name, _| !RAISING.contains(&name.as_str()));
+        }
+        key
     }
 }
 
@@ -124,7 +144,7 @@ pub(crate) fn job(pod: &Pod, namespace: &str, settings: &Settings) -> Result<Job
     }
     let names = job::VARIABLES.into_iter().chain([job::VARIANTS]);
     let variables = names.filter_map(|name| Some((name, variable(pod, build, name)?))).collect();
-    Ok(Job { variables, arch: arch(spec, build), container })
+    Ok(Job { variables, project: project(pod).map(ToOwned::to_owned), arch: arch(spec, build), container })
 }
 
 /// An annotation of the pod.
@@ -142,14 +162,32 @@ fn variable(pod: &Pod, build: &Container, name: &str) -> Option<String> {
     let place = |places: &[(&str, &'static str)]| {
         places.iter().find(|(variable, _)| *variable == name).and_then(|(_, place)| copy(place))
     };
-    let project = || {
+    let by_copies = || {
         let both = |[namespace, name]: [&str; 2]| Some(format!("{}/{}", copy(namespace)?, copy(name)?));
         PROJECT.into_iter().find_map(both).filter(|_| name == "CI_PROJECT_PATH")
     };
     let said = place(&OF_RUNNER).map(ToOwned::to_owned);
-    let said = said.or_else(|| environment(build, name)).or_else(project);
+    let said = said.or_else(|| {
+        let known = project(pod).filter(|_| name == "CI_PROJECT_PATH");
+        let said = environment(build, name);
+        said.filter(|said| known.is_none_or(|known| is_of(known, said)))
+            .or_else(|| known.map(ToOwned::to_owned))
+    });
+    let said = said.or_else(by_copies);
     let said = said.or_else(|| place(&COPIES).map(ToOwned::to_owned));
     said.filter(|value| !value.contains("$("))
+}
+
+/// The project in the address of the job's page.
+fn project(pod: &Pod) -> Option<&str> {
+    let (_, rest) = annotation(pod, JOB_URL)?.split_once("://")?;
+    let (_host, path) = rest.split_once('/')?;
+    path.split_once("/-/jobs/").map(|(project, _)| project).filter(|project| !project.is_empty())
+}
+
+/// Whether a path on GitLab's host is that of this project, with or without a path in front.
+fn is_of(path: &str, project: &str) -> bool {
+    path.strip_suffix(project).is_some_and(|front| front.is_empty() || front.ends_with('/'))
 }
 
 /// A variable whose value stands in the pod.

@@ -78,6 +78,9 @@ pub struct Settings {
     pub max_cpu: Option<Cores>,
     /// A prediction with less confidence sets nothing, 0 to 1.
     pub confidence: f64,
+    /// What a job's variables say of its project, its owner, its kind and whether it mends a hole decides where its pod runs, and
+    /// with which priority. Else only the project counts, as the runner has it from GitLab: a job's author chooses its variables.
+    pub trust_variables: bool,
     /// After this time the pod is admitted as it is.
     pub answer_within: Duration,
     /// Image of the agent; without it no agent is put beside a build.
@@ -105,6 +108,7 @@ impl Default for Settings {
             max_cpu: None,
             // a few attempts of nearly the same key
             confidence: 0.3,
+            trust_variables: false,
             // the API server waits with a pod in its hands
             answer_within: Duration::from_millis(80),
             agent_image: None,

@@ -84,6 +84,38 @@ fn what_the_runner_knows_counts_before_what_the_job_says() {
 }
 
 #[test]
+fn a_job_cannot_say_that_it_is_of_another_project_or_deserves_more() {
+    let mut value = pod();
+    let variables = value["spec"]["containers"][0]["env"].as_array_mut().unwrap();
+    for (name, said) in [
+        ("CI_PROJECT_PATH", "team/heavy"),
+        ("PLIMSOLL_SECURITY_FIX", "true"),
+        ("PLIMSOLL_BUILD_KIND", "auto"),
+    ] {
+        variables.push(json!({ "name": name, "value": said }));
+    }
+    let key = |job: &Job, settings: &Settings| {
+        let key = crate::grpc::checked_key(Some(key_of(job))).unwrap();
+        job.vouched(&key, settings)
+    };
+    let with_url = job(&parse(value.clone()), "ci-builds", &on()).unwrap();
+    let known = key(&with_url, &on());
+    assert_eq!((known.project.as_str(), known.owner.as_str()), ("spack/spack-packages", ""));
+    assert!(!known.labels.contains_key("kind") && !known.labels.contains_key("security"), "{known:?}");
+    let trusting = Settings { trust_variables: true, ..on() };
+    let trusted = key(&with_url, &trusting);
+    assert_eq!((&*trusted.labels["kind"], &*trusted.labels["security"]), ("auto", "true"));
+    // also its sizes are not those of another project
+    assert_eq!(trusted.project, "spack/spack-packages");
+    value["metadata"]["annotations"].as_object_mut().unwrap().remove("job.runner.gitlab.com/url");
+    let without = job(&parse(value), "ci-builds", &on()).unwrap();
+    assert_eq!(
+        (key(&without, &on()).project.as_str(), key(&without, &trusting).project.as_str()),
+        ("", "team/heavy")
+    );
+}
+
+#[test]
 fn a_job_without_a_spec_is_known_by_its_name_and_its_node() {
     let mut value = pod();
     value["metadata"]["annotations"] = json!({});

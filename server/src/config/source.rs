@@ -193,6 +193,10 @@ pub struct Args {
     /// A prediction with less confidence sets nothing [default: 30%].
     #[arg(long, value_name = "SHARE")]
     admit_confidence: Option<String>,
+    /// Lets a job's variables say its project, owner, kind and whether it mends a hole, for its pool and priority: on or off
+    /// [default: off].
+    #[arg(long, value_name = "ON")]
+    admit_trust_variables: Option<String>,
     /// After this time a pod is admitted as it is [default: 80ms].
     #[arg(long, value_name = "TIME")]
     admit_within: Option<String>,
@@ -363,6 +367,7 @@ impl Args {
             ("admit_max_memory", &self.admit_max_memory),
             ("admit_max_cpu", &self.admit_max_cpu),
             ("admit_confidence", &self.admit_confidence),
+            ("admit_trust_variables", &self.admit_trust_variables),
             ("admit_within", &self.admit_within),
             ("admit_agent_image", &self.admit_agent_image),
             ("admit_agent_cpu", &self.admit_agent_cpu),

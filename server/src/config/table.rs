@@ -162,6 +162,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("admit_max_memory", admission.max_memory, some_size, |b: &Option<Bytes>| show_size(*b)),
     setting!("admit_max_cpu", admission.max_cpu, some_cores, |c: &Option<Cores>| show_cores(*c)),
     setting!("admit_confidence", admission.confidence, parse::up_to_all, ToString::to_string),
+    setting!("admit_trust_variables", admission.trust_variables, parse::on_off, |on: &bool| show_on_off(*on)),
     setting!("admit_within", admission.answer_within, parse::time, |t: &Duration| {
         humantime::format_duration(*t).to_string()
     }),

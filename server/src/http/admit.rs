@@ -147,7 +147,10 @@ async fn plan(
     let withheld = parts.shadow.withholds(&key);
     let key = Arc::new(key);
     let (prediction, from) = size(parts, Arc::clone(&key), until).await.ok_or("failed")?;
-    let aim = |needs: &Needs| parts.placing.aim(&key, needs, &prediction.placed.pool);
+    let vouched = job.vouched(&key, &parts.admission);
+    // a pool that was found by what the job says of itself does not count
+    let predicted = if vouched == *key { prediction.placed.pool.as_str() } else { "" };
+    let aim = |needs: &Needs| parts.placing.aim(&vouched, needs, predicted);
     let plan = |settings: &admission::Settings, placed: bool| {
         let aim = |needs: &Needs| placed.then(|| aim(needs)).flatten();
         admission::plan(&pod, &job, Some((&prediction, from)), settings, aim).map_err(|fault| {

@@ -6,6 +6,7 @@ use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 use super::{Ingest, Parts, Refusal};
 use crate::{
     domain::{Bytes, Cause, Evidence, Fault, Growth, Key, ListedRun, Millis, Summary, Verdict},
+    predict,
     retry::Flaky,
     store,
 };
@@ -79,6 +80,24 @@ fn is_of_another(asked: &str, measured: &str) -> bool {
     !asked.is_empty() && !measured.is_empty() && asked != measured
 }
 
+/// The verdict, with the place of its next size. If no pool takes that size, it is judged once more with what the pool takes as the
+/// most memory there is: lowered afterwards, the size that it had would be called a bigger one.
+fn placed(evidence: &Evidence, parts: &Parts) -> Verdict {
+    let Parts { judging, learned, predict, placing, .. } = parts;
+    let memory = |verdict: &Verdict| verdict.next.as_ref().map(|next| next.memory_limit.value);
+    let judge = |settings: &predict::Settings| {
+        let mut verdict = judging.judge(evidence, learned, settings);
+        let wanted = memory(&verdict);
+        verdict.next = verdict.next.map(|next| placing.put(&evidence.key, next));
+        (verdict, wanted)
+    };
+    let (verdict, wanted) = judge(predict);
+    match memory(&verdict).filter(|taken| wanted.is_some_and(|wanted| *taken < wanted)) {
+        Some(most) => judge(&predict::Settings { memory_cap: Some(Bytes(most)), ..(**predict).clone() }).0,
+        None => verdict,
+    }
+}
+
 impl Ingest {
     /// The verdict on an ended attempt, on disk before it is returned.
     pub(crate) async fn judge(&self, asked: Evidence) -> Result<Verdict, Refusal> {
@@ -120,14 +139,13 @@ impl Ingest {
         let measured = self.measured(&asked).await?;
         let growth = self.growth(measured.as_deref()).await?;
         let evidence = joined(asked, measured, growth);
-        let Parts { judging, learned, predict, placing, .. } = self.parts.clone();
+        let parts = self.parts.clone();
         // nobody closes it
         let turn = Arc::clone(&self.weighing).acquire_owned().await;
         let weighed = tokio::task::spawn_blocking(move || {
             // the work goes on if nobody waits for it any more, and so must its turn
             let _turn = turn;
-            let mut verdict = judging.judge(&evidence, &learned, &predict);
-            verdict.next = verdict.next.map(|next| placing.put(&evidence.key, next));
+            let verdict = placed(&evidence, &parts);
             (evidence, verdict)
         });
         weighed.await.map_err(|error| Refusal::Unreadable(format!("judging ended badly: {error}")))
@@ -184,9 +202,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        domain::{AttemptId, Exit, Hints},
+        domain::{Action, AttemptId, Exit, Hints, Outcome, Resources, test_summary},
         ingest::fixture,
         metrics::Kind,
+        placing::Placing,
         store::Store,
     };
 
@@ -204,6 +223,35 @@ mod tests {
     fn fingerprints_of_questions_with_a_key_stay_the_same_over_releases() {
         let key = Key { package: "zlib".into(), ..Key::default() };
         assert_eq!(fingerprint(&Evidence { key, ..question() }), FINGERPRINT_WITH_A_KEY);
+    }
+
+    #[test]
+    fn a_retry_in_the_largest_pool_is_not_called_bigger() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pools.toml");
+        std::fs::write(&path, "[[pool]]\nname = \"one\"\nmemory = \"280MiB\"\n").unwrap();
+        let (ingest, _worker) = fixture::ingest(&Store::memory(), 10);
+        let with = |file: Option<&std::path::Path>, jobs: u32| {
+            let placing =
+                Placing::open(file.map(ToOwned::to_owned), Arc::clone(&ingest.parts.metrics)).unwrap();
+            let parts = Parts { placing, ..ingest.parts.clone() };
+            let hints = Hints { build_jobs: Some(jobs), input_bytes: None };
+            let killed = test_summary("7", "zlib", "1", 270);
+            let resources = Resources { memory_limit: Some(Bytes(280 << 20)), ..Resources::default() };
+            let (key, exit) = (Key { hints, ..killed.key.clone() }, Some(Exit::Code(2)));
+            let failed = Outcome::Failed;
+            let killed =
+                Summary { key: key.clone(), oom_kill: Some(1), outcome: failed, exit, resources, ..killed };
+            placed(&Evidence { key, measured: Some(Arc::new(killed)), ..question() }, &parts)
+        };
+        assert_eq!(with(None, 8).action, Action::Bigger);
+        let fewer = with(Some(&path), 8);
+        assert_eq!(fewer.action, Action::FewerJobs, "{fewer:?}");
+        let next = fewer.next.unwrap();
+        assert_eq!((next.build_jobs.value, next.placed.pool.as_str()), (4, "one"));
+        assert!(next.memory_limit.value <= 280 << 20);
+        let last = with(Some(&path), 1);
+        assert_eq!((last.action, last.next), (Action::No, None));
     }
 
     const FINGERPRINT_WITH_A_KEY: u64 = 6_341_605_501_733_212_899;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{
     Placement,
     pool::{Largest, Pool},
-    rule::{Rule, Wanted, WhenBusy},
+    rule::{Rule, Wanted, WhenBusy, WhyNot},
     subject::{Needs, Subject},
 };
 use crate::domain::{Bytes, Cores, Placed, Prediction, Quantity};
@@ -78,7 +78,7 @@ impl Placement {
             let (takes, why) = match self.by_rule(rule, subject, needs, open) {
                 Ok(_) if decided => (false, "would take it, but one before it does".to_owned()),
                 Ok(choice) => (true, choice.reason),
-                Err(why) => (false, why),
+                Err(why_not) => (false, why_not.words(subject, needs)),
             };
             decided |= takes;
             Looked { rule: rule.name.clone(), line: rule.line, takes, why }
@@ -87,18 +87,19 @@ impl Placement {
     }
 
     /// What a rule decides, or why it does not take the attempt.
-    fn by_rule(
-        &self,
-        rule: &Rule,
+    fn by_rule<'p>(
+        &'p self,
+        rule: &'p Rule,
         subject: &Subject<'_>,
         needs: &Needs,
         open: &dyn Fn(&str) -> u32,
-    ) -> Result<Choice<'_>, String> {
+    ) -> Result<Choice<'p>, WhyNot<'p>> {
         let more = rule.take(subject, needs)?;
         let wanted = self.wanted(rule, &more);
         let may: Vec<&Pool> = wanted.iter().copied().filter(|pool| may(pool, subject)).collect();
         if may.is_empty() {
-            return Err(why_none(&wanted, subject, &more));
+            let first = wanted.first().copied();
+            return Err(first.map_or_else(|| WhyNot::NoPool(more), WhyNot::Pool));
         }
         let choice = pick(&may, needs, &rule.describe());
         Ok(match &rule.when_busy {
@@ -118,7 +119,7 @@ impl Placement {
         }
     }
 
-    /// The choice, or the other pool if the chosen one is busy and the attempt may run in the other.
+    /// The choice, or the other pool if the chosen one is busy, and the attempt may run in the other and fits there.
     fn unless_busy<'p>(
         &'p self,
         instead: &WhenBusy,
@@ -129,9 +130,9 @@ impl Placement {
         let Some(chosen) = choice.pool else { return choice };
         let there = open(&chosen.name);
         let is_busy = instead.from.or(chosen.at_once).is_some_and(|from| there >= from);
-        let Some(other) = self.pool(&instead.pool).filter(|other| is_busy && may(other, subject)) else {
-            return choice;
-        };
+        // into one that is too small it would go with less memory than it needs: rather it waits
+        let helps = |other: &&Pool| is_busy && may(other, subject) && other.takes(needs);
+        let Some(other) = self.pool(&instead.pool).filter(helps) else { return choice };
         let busy = format!("{}, but {there} attempts are open there", choice.reason);
         let other = pick(&[other], needs, "instead");
         Choice { reason: format!("{busy}: {}", other.reason), ..other }
@@ -141,17 +142,6 @@ impl Placement {
 /// Whether an attempt can run in a pool and is let in, whatever its size.
 fn may(pool: &Pool, subject: &Subject<'_>) -> bool {
     pool.runs(subject.family) && pool.allows(&subject.owner_project)
-}
-
-fn why_none(wanted: &[&Pool], subject: &Subject<'_>, tags: &[String]) -> String {
-    let Some(first) = wanted.first() else {
-        return format!("takes it, but no pool has all of the tags {}", tags.join(", "));
-    };
-    if first.runs(subject.family) {
-        format!("takes it, but pool {} does not let {:?} in", first.name, subject.owner_project)
-    } else {
-        format!("takes it, but pool {} has {} and not {}", first.name, first.arch, subject.family)
-    }
 }
 
 /// The cheapest of the pools that fits, else the largest. There is at least one.

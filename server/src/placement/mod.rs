@@ -12,7 +12,6 @@
 //! | [`file`] | the operator's file, with all mistakes and their lines |
 //! | [`lint`] | rules that can never match, and rules behind others that take everything first |
 //! | [`choose`] | the pool for an attempt, and why |
-//! | [`tickets`] | places in pools, held by attempts and shared fairly among owners |
 //!
 //! Pure. The first rule that takes an attempt decides; without one it is the cheapest pool that fits, and the largest if none
 //! does: then the sizes are lowered to it and the answer says so, because a size above the runner's maximum fails the job.
@@ -28,9 +27,9 @@ mod rule;
 mod subject;
 #[cfg(test)]
 mod tests;
-pub mod tickets;
 
 pub use choose::{Choice, Looked};
+pub(crate) use kind::RAISING;
 pub use kind::{Kind, Policy};
 pub use lint::Warning;
 pub use pool::{Largest, Place, Pool, Price, Toleration};
@@ -55,6 +54,11 @@ impl Placement {
     /// The pool with this name.
     pub fn pool(&self, name: &str) -> Option<&Pool> {
         self.pools.iter().find(|pool| pool.name == name)
+    }
+
+    /// Whether pools have processors of different families.
+    pub fn is_mixed(&self) -> bool {
+        self.pools.windows(2).any(|pair| matches!(pair, [one, other] if one.arch != other.arch))
     }
 
     /// What a pool costs; `None` if it is not known. In the currency of [`Self::currency`].

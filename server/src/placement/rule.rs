@@ -3,6 +3,7 @@
 use super::{
     copr::Copr,
     pattern::Pattern,
+    pool::Pool,
     subject::{Needs, Subject},
 };
 use crate::domain::{Bytes, Cores, Millis};
@@ -65,6 +66,41 @@ pub(super) enum Over {
     WallP95(Millis),
 }
 
+/// Why a rule does not take an attempt. Each prediction asks each rule, and only people read the words: they are made for them.
+#[derive(Debug)]
+pub(super) enum WhyNot<'r> {
+    /// This field does not match.
+    Field(&'r Field, &'r Pattern),
+    /// This need is not above it.
+    Need(Over),
+    /// No pattern of Copr's table matches.
+    Copr,
+    /// It takes it, but no pool has all of these tags.
+    NoPool(Vec<String>),
+    /// It takes it, but the attempt cannot run in the pool, or is not let in.
+    Pool(&'r Pool),
+}
+
+impl WhyNot<'_> {
+    /// For people.
+    pub(super) fn words(&self, subject: &Subject<'_>, needs: &Needs) -> String {
+        match self {
+            Self::Field(field, pattern) => {
+                format!("{} {:?} does not match '{}'", field.name(), field.value(subject), pattern.as_str())
+            }
+            Self::Need(over) => over.why_not(needs),
+            Self::Copr => format!("no pattern of copr matches {:?}", subject.whole),
+            Self::NoPool(tags) => format!("takes it, but no pool has all of the tags {}", tags.join(", ")),
+            Self::Pool(pool) if pool.runs(subject.family) => {
+                format!("takes it, but pool {} does not let {:?} in", pool.name, subject.owner_project)
+            }
+            Self::Pool(pool) => {
+                format!("takes it, but pool {} has {} and not {}", pool.name, pool.arch, subject.family)
+            }
+        }
+    }
+}
+
 impl Field {
     /// As the file writes it.
     pub(super) fn name(&self) -> String {
@@ -103,25 +139,22 @@ impl Field {
 }
 
 impl Over {
-    /// The need, and what it must be above, in words.
-    fn look(self, needs: &Needs) -> (bool, String) {
+    fn is_over(self, needs: &Needs) -> bool {
         match self {
-            Self::Memory(most) => {
-                let need = needs.memory_limit;
-                (need > most, format!("memory of {need} is not over {most}"))
-            }
-            Self::Cores(most) => {
-                let need = needs.cpu_request;
-                (need.0 > most.0, format!("{need} cores are not over {most}"))
-            }
-            Self::WallP50(most) => {
-                let need = needs.wall_p50;
-                (need > most, format!("wall time p50 of {need} is not over {most}"))
-            }
-            Self::WallP95(most) => {
-                let need = needs.wall_p95;
-                (need > most, format!("wall time p95 of {need} is not over {most}"))
-            }
+            Self::Memory(most) => needs.memory_limit > most,
+            Self::Cores(most) => needs.cpu_request.0 > most.0,
+            Self::WallP50(most) => needs.wall_p50 > most,
+            Self::WallP95(most) => needs.wall_p95 > most,
+        }
+    }
+
+    /// The need, and what it is not above, in words.
+    fn why_not(self, needs: &Needs) -> String {
+        match self {
+            Self::Memory(most) => format!("memory of {} is not over {most}", needs.memory_limit),
+            Self::Cores(most) => format!("{} cores are not over {most}", needs.cpu_request),
+            Self::WallP50(most) => format!("wall time p50 of {} is not over {most}", needs.wall_p50),
+            Self::WallP95(most) => format!("wall time p95 of {} is not over {most}", needs.wall_p95),
         }
     }
 
@@ -141,22 +174,18 @@ impl Rule {
     /// The tags of Copr's table for a key that the rule takes.
     ///
     /// # Errors
-    /// The first thing for which it does not take the key, in words.
-    pub(super) fn take(&self, subject: &Subject<'_>, needs: &Needs) -> Result<Vec<String>, String> {
+    /// The first thing for which it does not take the key.
+    pub(super) fn take(&self, subject: &Subject<'_>, needs: &Needs) -> Result<Vec<String>, WhyNot<'_>> {
         for (field, pattern) in &self.fields {
-            let value = field.value(subject);
-            if !pattern.is_match(value) {
-                return Err(format!("{} {value:?} does not match '{}'", field.name(), pattern.as_str()));
+            if !pattern.is_match(field.value(subject)) {
+                return Err(WhyNot::Field(field, pattern));
             }
         }
-        for over in &self.over {
-            let (is_over, why_not) = over.look(needs);
-            if !is_over {
-                return Err(why_not);
-            }
+        if let Some(over) = self.over.iter().find(|over| !over.is_over(needs)) {
+            return Err(WhyNot::Need(*over));
         }
         let Some(copr) = &self.copr else { return Ok(Vec::new()) };
-        copr.tags(&subject.whole).ok_or_else(|| format!("no pattern of copr matches {:?}", subject.whole))
+        copr.tags(&subject.whole).ok_or(WhyNot::Copr)
     }
 
     /// As people call it.

@@ -109,6 +109,13 @@ fn a_pod_that_wants_other_nodes_keeps_them() {
     // when, and not where
     assert_eq!(after["spec"]["priorityClassName"], json!("ci-low"));
     assert_eq!((plan.placed, of_agent(&after, "PLIMSOLL_POOL")), (true, None));
+    let mut required = pod();
+    required["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!({
+        "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "size", "operator": "In", "values": ["huge"] }] }],
+    });
+    let (after, _) = placed(&required, (6144, 8192), &[]);
+    assert_eq!(after["spec"]["nodeSelector"], pod()["spec"]["nodeSelector"]);
+    assert_eq!(of_agent(&after, "PLIMSOLL_POOL"), None);
     let mut fixed = pod();
     fixed["spec"]["nodeName"] = json!("node-7");
     fixed["spec"]["priorityClassName"] = json!("mine");
