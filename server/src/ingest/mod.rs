@@ -20,6 +20,7 @@ mod session;
 mod settle;
 mod stage;
 mod start;
+mod unsettled;
 mod worker;
 
 use std::{
