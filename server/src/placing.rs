@@ -63,11 +63,10 @@ impl Placing {
 
     /// A prediction with the pool for it, lowered to that pool where it must be.
     pub(crate) fn put(&self, key: &Key, prediction: Prediction) -> Prediction {
-        let placement = self.now();
-        if placement.pools().is_empty() {
+        if self.now().pools().is_empty() {
             return prediction;
         }
-        let put = placement.put(&Subject::of(key), prediction, &|pool| self.0.open.count(pool));
+        let put = self.lowered(key, prediction);
         let kind = match (put.placed.pool.is_empty(), put.placed.clamped) {
             (true, _) => "none",
             (false, true) => "clamped",
@@ -75,6 +74,11 @@ impl Placing {
         };
         self.0.metrics.placements.get_or_create(&Kind::of(kind)).inc();
         put
+    }
+
+    /// The same for the record: nobody is told, so it is not counted.
+    pub(crate) fn lowered(&self, key: &Key, prediction: Prediction) -> Prediction {
+        self.now().put(&Subject::of(key), prediction, &|pool| self.0.open.count(pool))
     }
 
     /// Where a pod of this key shall run that asks for so much: in `predicted` if it fits there, else where it would be put. A pod

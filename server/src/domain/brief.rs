@@ -43,6 +43,8 @@ pub struct Brief {
     asked: bool,
     /// See [`super::Opening::untrusted`].
     pub untrusted: bool,
+    /// See [`Summary::unneeded`].
+    pub unneeded: bool,
 }
 
 impl Brief {
@@ -51,10 +53,11 @@ impl Brief {
         self.started_unix_ms.saturating_add(self.wall.0)
     }
 
-    /// What it proves of the need: all of it if it succeeded, more than that if memory stopped it, `None` otherwise.
+    /// What it proves of the need: all of it if it succeeded, more than that if memory stopped it, `None` otherwise, also if it
+    /// found its work done already.
     pub fn proven(&self) -> Option<Bytes> {
-        let by_memory = self.cause.is_some_and(Cause::is_memory);
-        Some(self.need_peak).filter(|need| need.0 > 0 && (self.outcome == Outcome::Succeeded || by_memory))
+        let ended = self.outcome == Outcome::Succeeded || self.cause.is_some_and(Cause::is_memory);
+        Some(self.need_peak).filter(|need| need.0 > 0 && ended && !self.unneeded)
     }
 
     /// What it occupied for others ([`super::Resources::memory_asked`]).
@@ -77,6 +80,7 @@ impl From<Summary> for Brief {
             asked: summary.resources.memory_asked().is_some(),
             is_nodes_fault: summary.is_nodes_fault(),
             untrusted: summary.opening.untrusted,
+            unneeded: summary.unneeded,
             attempt: summary.attempt,
             key: Arc::new(summary.key.built()),
             retries: summary.retries.map(Box::new),

@@ -195,7 +195,7 @@ impl History {
     }
 
     fn hold(&mut self, attempt: &Brief, sign: f64) {
-        if attempt.untrusted || attempt.outcome != Outcome::Succeeded || attempt.need_peak.0 == 0 {
+        if attempt.untrusted || attempt.outcome != Outcome::Succeeded || attempt.proven().is_none() {
             return;
         }
         let (sum, count) = self.held;
@@ -338,6 +338,17 @@ pub(crate) mod tests {
         }
         let second = history.newest_first().nth(1).unwrap();
         assert!(Arc::ptr_eq(second, history.get(&settled.attempt).unwrap()));
+    }
+
+    #[test]
+    fn an_attempt_that_found_its_work_done_does_not_lower_what_an_average_one_holds() {
+        let mut history = History::new(10);
+        history.learn(summary("1", "zlib", "1", 1024));
+        let held = history.mean_held();
+        history.learn(Summary { unneeded: true, ..summary("2", "zlib", "1", 8) });
+        history.learn(summary("3", "zlib", "1", 8));
+        history.settle(Summary { unneeded: true, ..summary("3", "zlib", "1", 8) });
+        assert!(held > 0.0 && (history.mean_held() - held).abs() < 1e-12);
     }
 
     #[test]

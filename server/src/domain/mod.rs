@@ -30,7 +30,7 @@ pub use history::History;
 pub(crate) use history::tests::summary as test_summary;
 pub use jobs_curve::{CurveKnown, JobsCurve, JobsPoint};
 pub use key::{Hints, Key};
-pub use outcome::{Cause, Exit, OomOrigin, Outcome};
+pub use outcome::{Cause, Exit, OomOrigin, Outcome, wasted};
 pub use phase::Phase;
 pub use prediction::{Basis, Placed, Prediction, Quantity, Rung, UsedAttempt};
 pub use progress::Progress;

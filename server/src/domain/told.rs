@@ -22,7 +22,7 @@ pub struct Told {
     pub end: End,
     /// Why, in the words of the CI system; empty if it did not say.
     pub reason: String,
-    /// Why, as a verdict on all that is known found it; counts before `reason`.
+    /// Why, as a verdict on all that is known proved it; counts before `reason`.
     pub cause: Option<Cause>,
     /// It found its work done already and built nothing.
     pub unneeded: bool,

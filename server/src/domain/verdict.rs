@@ -159,6 +159,9 @@ pub struct Outlook {
     pub clamped: bool,
     /// What would mend it, if a retry cannot.
     pub mend: Option<String>,
+    /// Something better than the log names the cause; false in records of earlier releases.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub proven: bool,
 }
 
 impl Outlook {

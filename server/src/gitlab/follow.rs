@@ -2,7 +2,7 @@
 //!
 //! | job | asked for | then |
 //! |---|---|---|
-//! | failed | end of its log, the other failed runs of the pipeline's job; the job itself where the hook lacks something | a verdict, on disk, as if the job had asked for it; its cause settles the attempt |
+//! | failed | end of its log, the other failed runs of the pipeline's job; the job itself where the hook lacks something | a verdict, on disk, as if the job had asked for it; its cause settles the attempt if more than the log proves it |
 //! | succeeded, of Spack | end of its log | if it found its work done already, its attempt teaches nothing |
 //! | any other, or of another GitLab | nothing | the hook counts alone |
 
@@ -18,7 +18,7 @@ use super::{
     read, trace,
 };
 use crate::{
-    domain::{AttemptId, Cause, End, Evidence, Key, Told},
+    domain::{AttemptId, End, Evidence, Key, Told},
     gantry::{Ended, Job},
     grpc,
     ingest::Ingest,
@@ -163,7 +163,8 @@ impl Parts {
                 let (action, cause) = (verdict.action.as_str(), verdict.cause.as_str());
                 tracing::info!(attempt = %verdict.attempt, action, cause, "judged a failed job");
                 self.metrics.hooks.get_or_create(&Kind::of("judged")).inc();
-                let cause = Some(verdict.cause).filter(|cause| *cause != Cause::Unknown);
+                // what settles an attempt teaches: a line of a log alone is no proof
+                let cause = Some(verdict.cause).filter(|_| verdict.outlook.proven);
                 Ok(Told { reason, cause, ..told })
             }
             Err(refusal) => {

@@ -5,8 +5,11 @@ use crate::domain::Exit;
 
 /// Lines at the end among which the runner's own are.
 const RUNNERS: usize = 8;
-/// What Spack prints, and then exits with 0, where the build cache has the package already (`spack ci rebuild`).
-const UNNEEDED: &str = "No need to rebuild";
+/// How the line begins that Spack prints, before it exits with 0, where the build cache has the package already
+/// (`spack ci rebuild`). The name of the package follows.
+const UNNEEDED: &str = "No need to rebuild ";
+/// How that line ends.
+const FOUND: [&str; 2] = [", found hash match at:", ", found full hash match at:"];
 
 /// How a job ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,9 +42,49 @@ pub(super) fn end(log: &str) -> End {
     End { exit: code.map(Exit::Code), container_reason: reason }
 }
 
-/// Whether the job found its work done already.
+/// Whether the job found its work done already. The same words anywhere else, in a log that is shown or a test's output, say
+/// nothing.
 pub(super) fn is_unneeded(log: &str) -> bool {
-    log.lines().any(|line| line.contains(UNNEEDED))
+    log.lines().any(is_spacks_word)
+}
+
+/// Spack's own line, whole: `==> No need to rebuild zlib, found hash match at:`, behind what the runner and Spack put before
+/// every line if they are asked to: colors, a section's mark, the time.
+fn is_spacks_word(line: &str) -> bool {
+    if !line.contains(UNNEEDED) {
+        return false;
+    }
+    let plain = without_escapes(line);
+    let line = plain.trim_end();
+    let line = line.rsplit('\r').next().unwrap_or(line);
+    let line = line.strip_prefix("==>").or_else(|| behind_time(line)?.strip_prefix("==>"));
+    let Some(line) = line.map(str::trim_start) else { return false };
+    let line = match line.strip_prefix('[').and_then(|time| time.split_once(']')) {
+        Some((_time, rest)) => rest.trim_start(),
+        None => line,
+    };
+    let Some(rest) = line.strip_prefix(UNNEEDED) else { return false };
+    let name = FOUND.iter().find_map(|found| rest.strip_suffix(found));
+    name.is_some_and(|name| !name.is_empty() && !name.contains(char::is_whitespace))
+}
+
+/// The line behind the runner's time and stream, `2026-01-31T10:00:00.000000Z 01O `.
+fn behind_time(line: &str) -> Option<&str> {
+    let (time, rest) = line.split_once(' ')?;
+    let (stream, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let is_time = time.ends_with('Z') && time.starts_with(|c: char| c.is_ascii_digit()) && time.contains('T');
+    (is_time && stream.len() <= 4).then_some(rest)
+}
+
+/// The line without control sequences of a terminal (ECMA-48 5.4: `ESC [`, parameters, one final byte).
+fn without_escapes(line: &str) -> String {
+    let mut parts = line.split("\u{1b}[");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| ('@'..='~').contains(&c)).map_or(part.len(), |end| end + 1);
+        plain.push_str(part.get(end..).unwrap_or_default());
+    }
+    plain
 }
 
 #[cfg(test)]
@@ -68,7 +111,24 @@ mod tests {
     fn a_log_is_cut_at_a_character_and_a_build_that_was_not_needed_is_known() {
         assert_eq!(text("aäb".as_bytes(), 2), "b");
         assert_eq!(text(b"a\xff", 100), "a\u{fffd}");
-        assert!(is_unneeded("==> x\n==> No need to rebuild zlib, found hash match at: s3://x\n"));
-        assert!(!is_unneeded("==> Installing zlib\n"));
+        for line in [
+            "==> No need to rebuild zlib, found hash match at: ",
+            "==> No need to rebuild zlib, found full hash match at:",
+            "\u{1b}[1;34m==>\u{1b}[0m No need to rebuild zlib, found hash match at: ",
+            "==> [2026-01-31-10:00:00.123456] No need to rebuild zlib, found hash match at: ",
+            "2026-01-31T10:00:00.000000Z 01O ==> No need to rebuild zlib, found hash match at: ",
+            "section_start:1700000000:step_script\r\u{1b}[0K==> No need to rebuild zlib, found hash match at:",
+        ] {
+            assert!(is_unneeded(&format!("==> x\n{line}\n    s3://mirror/zlib\n")), "{line}");
+        }
+        for line in [
+            "==> Installing zlib",
+            "the log said ==> No need to rebuild zlib, found hash match at:",
+            "No need to rebuild zlib, found hash match at:",
+            "==> No need to rebuild the whole of it, found hash match at:",
+            "==> No need to rebuild zlib",
+        ] {
+            assert!(!is_unneeded(line), "{line}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Instant};
 
 use super::{
     refusal::Refusal,
@@ -12,6 +12,7 @@ use super::{
     settle::settled,
     stage::unwritable,
     start::start,
+    unsettled::Unsettled,
     worker::Worker,
 };
 use crate::{
@@ -142,15 +143,28 @@ impl Worker {
         );
     }
 
-    fn learn(&self, summary: Summary) {
+    fn learn(&mut self, summary: Summary) {
         let kind = summary.cause.map_or("none", |cause| cause.as_str());
         let (attempt, wall, need) = (summary.attempt.clone(), summary.wall, summary.need_peak);
         tracing::info!(%attempt, package = summary.key.package, %wall, %need, cause = kind, "attempt ended");
-        self.parts.metrics.ended(&summary);
+        if Unsettled::is(&summary) {
+            self.unsettled.wait(&summary, Instant::now());
+            self.count_lost();
+        } else {
+            self.parts.metrics.ended(&summary);
+        }
         let known = self.parts.learned.learn(summary);
         self.parts.metrics.sealed.get_or_create(&Kind::of(kind)).inc();
         self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
         drop(self.changes.send(Change::Ended(attempt)));
+    }
+
+    /// Counts attempts as lost whose end nobody told in time.
+    pub(super) fn count_lost(&mut self) {
+        let now = Instant::now();
+        while let Some(summary) = self.unsettled.given_up(now) {
+            self.parts.metrics.ended(&summary);
+        }
     }
 
     /// Closes attempts whose agent has been silent for too long, some of them; true if there may be more. Nobody saw their end.

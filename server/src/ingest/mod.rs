@@ -21,6 +21,7 @@ mod settle;
 mod stage;
 mod start;
 mod strays;
+mod unsettled;
 mod worker;
 
 use std::{

@@ -16,6 +16,8 @@ impl Ingest {
         }
         let prediction =
             parts.learned.read(|history| predict::predict(history, &attempt.key, &parts.predict));
+        // what callers are told, not what no pool has
+        let prediction = parts.placing.lowered(&attempt.key, prediction);
         let opening = Opening { predicted: Some(noted(&prediction)), ..attempt.opening };
         Attempt { opening, ..attempt }
     }

@@ -86,6 +86,9 @@ impl Worker {
             self.parts.store.commit(batch).await.map_err(unwritable)?;
             let cause = settled.cause.map_or("none", |cause| cause.as_str());
             tracing::info!(attempt = %id, outcome = ?settled.outcome, cause, "settled how an attempt ended");
+            if self.unsettled.settle(id) {
+                self.parts.metrics.ended(&settled);
+            }
             self.parts.learned.settle(settled);
             return Ok("settled");
         }

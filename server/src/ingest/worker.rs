@@ -19,6 +19,7 @@ use super::{
     round::{RESERVE_OPERATIONS, Round},
     session::{Heard, Session, StreamHandle},
     settle::Remembered,
+    unsettled::Unsettled,
 };
 use crate::{
     domain::AttemptId,
@@ -50,6 +51,8 @@ pub(crate) struct Worker {
     pub(super) sessions: HashMap<AttemptId, Session>,
     pub(super) changes: broadcast::Sender<Change>,
     pub(super) remembered: Remembered,
+    /// Ended attempts that the counters of the fleet wait for.
+    pub(super) unsettled: Unsettled,
     /// Long attempts whose samples are being sealed.
     pub(super) rolling: Rolling,
     /// The walk over old samples.
@@ -72,6 +75,7 @@ impl Worker {
             sessions: HashMap::new(),
             changes,
             remembered: Remembered::default(),
+            unsettled: Unsettled::default(),
             rolling: Rolling::default(),
             pass: Pass::default(),
             walk: Walk::default(),
@@ -98,6 +102,7 @@ impl Worker {
                 rolled = self.rolling.next() => self.rolled(rolled),
                 _ = sweep.tick() => {
                     self.count_silent();
+                    self.count_lost();
                     if self.close_abandoned().await {
                         sweep.reset_after(SWEEP_ON);
                     }

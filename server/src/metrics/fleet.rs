@@ -5,7 +5,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 
 use super::Metrics;
 use crate::{
-    domain::{Bytes, Cause, Millis, Outcome, Summary},
+    domain::{Bytes, Cause, Millis, Outcome, Summary, wasted},
     shadow::{self, WouldBe},
 };
 
@@ -30,12 +30,6 @@ pub(crate) struct Held {
 /// The numbers of a prediction that are held against what came.
 const JUDGED: [&str; 3] = ["memory_limit", "memory_request", "wall_p95"];
 
-/// What an attempt held, and what of it was for nothing: `used` of `asked`, both over its time. A failed attempt held all of it
-/// for nothing.
-pub(super) fn wasted(summary: &Summary, asked: f64, used: f64) -> f64 {
-    if summary.outcome == Outcome::Succeeded { (asked - used).max(0.0) } else { asked.max(used) }
-}
-
 /// Memory over the time of an attempt, bytes x s.
 pub(super) fn held(memory: Bytes, time: Millis) -> f64 {
     memory.as_f64() * time.as_f64() / 1000.0
@@ -57,7 +51,7 @@ impl Metrics {
         }
     }
 
-    /// Counts an attempt that has ended, once: when its end is on disk.
+    /// Counts an attempt that has ended, once: when its end is on disk, and it is known how it ended.
     pub(crate) fn ended(&self, summary: &Summary) {
         let cause = summary.cause.map_or("none", Cause::as_str);
         let outcome = match summary.outcome {
@@ -69,19 +63,19 @@ impl Metrics {
         if summary.number > 1 || summary.retries.is_some() {
             self.fleet_retries.inc();
         }
-        let seconds = summary.wall.as_f64() / 1000.0;
+        let (seconds, succeeded) = (summary.wall.as_f64() / 1000.0, summary.outcome == Outcome::Succeeded);
         self.fleet_wall.inc_by(seconds);
         if let Some(asked) = summary.resources.memory_asked() {
             let (asked, used) = (held(asked, summary.wall), held(summary.need_mean, summary.wall));
             self.fleet_memory_asked.inc_by(asked);
             self.fleet_memory_used.inc_by(used);
-            self.fleet_memory_wasted.inc_by(wasted(summary, asked, used));
+            self.fleet_memory_wasted.inc_by(wasted(asked, used, succeeded));
         }
         if let Some(asked) = summary.resources.cpu_request.or(summary.resources.cpu_limit) {
-            let (asked, used) = (asked.0 * seconds, summary.cpu.as_f64() / 1e6);
-            self.fleet_cpu_asked.inc_by(asked.max(0.0));
+            let (asked, used) = (asked.0.max(0.0) * seconds, summary.cpu.as_f64() / 1e6);
+            self.fleet_cpu_asked.inc_by(asked);
             self.fleet_cpu_used.inc_by(used);
-            self.fleet_cpu_wasted.inc_by(wasted(summary, asked, used));
+            self.fleet_cpu_wasted.inc_by(wasted(asked, used, succeeded));
         }
         if let Some(asked) = summary.resources.memory_asked().filter(|asked| asked.0 > 0) {
             self.fleet_need_over_ask.observe(summary.need_peak.as_f64() / asked.as_f64());
@@ -93,7 +87,7 @@ impl Metrics {
     /// Holds what was predicted against what came.
     fn compare(&self, summary: &Summary) {
         let Some(predicted) = summary.opening.predicted else { return };
-        let in_time = summary.outcome == Outcome::Succeeded;
+        let in_time = summary.outcome == Outcome::Succeeded && !summary.unneeded;
         let held = [
             shadow::holds(summary, predicted.memory_limit.0),
             shadow::holds(summary, predicted.memory_request.0),

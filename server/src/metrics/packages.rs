@@ -13,10 +13,10 @@ use prometheus_client::{
     metrics::{MetricType, gauge::ConstGauge},
 };
 
-use super::fleet::{held, wasted};
+use super::fleet::held;
 use crate::{
     clock::Clock,
-    domain::{Cause, Summary},
+    domain::{Cause, Outcome, Summary, wasted},
     shadow::WouldBe,
 };
 
@@ -52,7 +52,7 @@ impl Sums {
             attempts: 1.0,
             by_memory: one_if(summary.cause.is_some_and(Cause::is_memory)),
             asked: asked.unwrap_or(0.0),
-            wasted: asked.map_or(0.0, |asked| wasted(summary, asked, used)),
+            wasted: asked.map_or(0.0, |asked| wasted(asked, used, summary.outcome == Outcome::Succeeded)),
             would_save: would.map_or(0.0, |would| would.asked - would.predicted),
             would_fail: one_if(would.is_some_and(|would| would.would_fail)),
         }

@@ -132,6 +132,7 @@ fn allow(wished: Wish, case: &Case, evidence: &Evidence, policy: &Policy) -> (Wi
 
 fn verdict(evidence: &Evidence, case: Case, allowed: Wish, rule: Option<String>) -> Verdict {
     let (action, next, mut reason) = allowed;
+    let proven = case.finding.is_proven() && case.finding.cause == Some(case.cause);
     let mend = case.finding.mend.filter(|_| action == Action::No);
     if let Some(mend) = &mend {
         reason = format!("{reason}; {mend}");
@@ -170,6 +171,7 @@ fn verdict(evidence: &Evidence, case: Case, allowed: Wish, rule: Option<String>)
             waiting_saves_gib_h: saves,
             clamped,
             mend,
+            proven,
         },
         given_unix_ms: None,
     }

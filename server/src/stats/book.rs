@@ -8,6 +8,7 @@
 //! meanwhile is copied first.
 
 use std::{
+    cmp::Ordering,
     collections::{HashSet, VecDeque},
     sync::Arc,
 };
@@ -143,9 +144,16 @@ impl Book {
         Some(whole)
     }
 
-    /// Moves the few rows of a chunk to the end, so that it takes no room.
+    /// Moves the few rows of a chunk to the end, so that it takes no room. The sweep goes on where it was: the chunks behind it
+    /// move up.
     fn refill(&mut self, at: usize) {
         let mut chunk = Arc::unwrap_or_clone(self.chunks.remove(at));
+        let (swept, row) = self.swept;
+        self.swept = match swept.cmp(&at) {
+            Ordering::Less => (swept, row),
+            Ordering::Equal => (at, 0),
+            Ordering::Greater => (swept - 1, row),
+        };
         while let Some(whole) = chunk.take(0) {
             self.push(whole);
         }
@@ -266,5 +274,31 @@ impl Book {
     /// What can be counted now.
     pub(super) fn rows(&self) -> Rows {
         Rows { chunks: self.chunks.clone(), builds: self.builds.all() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::test_summary;
+
+    #[test]
+    fn one_sweep_finds_all_that_were_left_behind_also_behind_a_chunk_that_goes() {
+        let mut book = Book::new();
+        let mut briefs = Vec::new();
+        for n in 0..chunk::ROWS * 3 {
+            let mut summary = test_summary(&n.to_string(), "zlib", "1", 10);
+            let beside = Beside::take(&mut summary);
+            let brief = Arc::new(summary.into());
+            book.add(&beside, &brief, None, &Settings::default());
+            briefs.push(brief);
+        }
+        // the first chunk goes when the sweep is in its middle, and the second begins with what is left behind
+        let kept = |n: usize| n < 200 || n >= chunk::ROWS + 200;
+        let briefs: Vec<_> =
+            briefs.into_iter().enumerate().filter(|(n, _)| kept(*n)).map(|(_, brief)| brief).collect();
+        book.sweep_all();
+        let rows: usize = book.chunks.iter().map(|chunk| chunk.rows().len()).sum();
+        assert_eq!((rows, book.gone), (briefs.len(), 2048));
     }
 }

@@ -19,9 +19,9 @@ impl Order {
             Self::Need => around(f64::from(row.need) * f64::from(1 << 30)),
             Self::Wall => around(f64::from(row.wall) * 3.6e6),
             Self::Waste => {
-                // nothing is held if nothing was asked for
-                let held = f64::from(row.asked * row.wall).max(0.0);
+                // nothing is wasted if nothing was asked for
                 let wasted = f64::from(row.wasted()).max(0.0);
+                let held = f64::from(row.asked * row.wall).max(wasted);
                 ((wasted - held * ERROR).max(0.0).to_bits(), (wasted + held * ERROR).to_bits())
             }
         }

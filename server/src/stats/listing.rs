@@ -4,7 +4,7 @@
 
 use std::{cmp::Reverse, sync::Arc};
 
-use crate::domain::{AttemptId, Brief, Outcome};
+use crate::domain::{AttemptId, Brief, Outcome, wasted};
 
 /// Candidates are cut to a page when there are this many pages of them: then each costs the same, however they come.
 const KEPT: usize = 4;
@@ -45,18 +45,18 @@ impl Order {
             Self::Newest => brief.ended_unix_ms(),
             Self::Oldest => u64::MAX - brief.ended_unix_ms(),
             // the bits of floats that are not below zero are in the order of the floats
-            Self::Waste => wasted_gib_hours(brief).max(0.0).to_bits(),
+            Self::Waste => wasted_gib_hours(brief).to_bits(),
             Self::Need => brief.need_peak.0,
             Self::Wall => brief.wall.0,
         }
     }
 }
 
-/// Memory that was asked for and not used; of an attempt that failed, all that it held.
+/// See [`wasted`]; nothing if it asked for nothing.
 fn wasted_gib_hours(brief: &Brief) -> f64 {
-    let held = brief.memory_asked().unwrap_or_default().gib_hours(brief.wall);
-    let used = brief.need_mean.gib_hours(brief.wall);
-    if brief.outcome == Outcome::Succeeded { held - used } else { held }
+    let Some(asked) = brief.memory_asked() else { return 0.0 };
+    let [asked, used] = [asked, brief.need_mean].map(|memory| memory.gib_hours(brief.wall));
+    wasted(asked, used, brief.outcome == Outcome::Succeeded)
 }
 
 /// A page that is being chosen.

@@ -8,7 +8,6 @@
 //! | `book`, `chunk`, `row` | the attempts, kept as they end, and why as rows |
 //! | `builds`, `names`, `labels` | what attempts have in common, as bounded numbers |
 //! | `count`, `sieve`, `groups`, `steps`, `totals` | one walk over the rows |
-//! | `listing` | a page of a list |
 //! | `variable`, `moved`, `regressions`, `level` | needs that vary, and needs that have moved |
 //! | `prices`, `ref_class` | settings |
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::{Beside, Brief, Bytes, Cause, Cores, Millis, Outcome};
+use crate::domain::{Beside, Brief, Bytes, Cause, Cores, Millis, Outcome, wasted};
 
 /// One finished attempt.
 #[derive(Debug, Clone)]
@@ -82,6 +82,8 @@ pub(super) enum Flag {
     /// It succeeded and has a predicted time.
     Timed = 32,
     WithinTime = 64,
+    /// It found its work done already: what it needed says nothing.
+    Unneeded = 128,
 }
 
 impl Row {
@@ -111,6 +113,7 @@ impl Row {
             predicted: f32::NAN,
             brief: Arc::clone(brief),
         };
+        row.set_if(brief.unneeded, Flag::Unneeded);
         row.foresee(beside);
         row
     }
@@ -118,8 +121,8 @@ impl Row {
     /// Holds what came against what was predicted.
     fn foresee(&mut self, beside: &Beside) {
         let Some(predicted) = beside.predicted else { return };
-        let succeeded = self.brief.outcome == Outcome::Succeeded && !beside.censored;
-        if succeeded && predicted.wall_p95 > Millis(0) {
+        let built = self.succeeded() && !beside.censored && !self.is(Flag::Unneeded);
+        if built && predicted.wall_p95 > Millis(0) {
             self.set(Flag::Timed);
             self.set_if(self.brief.wall <= predicted.wall_p95, Flag::WithinTime);
         }
@@ -172,24 +175,20 @@ impl Row {
             .is_some_and(|cause| cause.is_memory())
     }
 
-    /// Asked and not used, and all that a failed attempt held: GiB x h, NaN if it asked for nothing.
+    /// See [`wasted`]: GiB x h, NaN if it asked for nothing.
     pub(super) fn wasted(&self) -> f32 {
-        wasted(self.asked * self.wall, self.used, self.succeeded())
+        narrow(wasted((self.asked * self.wall).into(), self.used.into(), self.succeeded()))
     }
 
-    /// The same of CPU: core x h; of a failed attempt also what it used beyond what it asked for.
+    /// The same of CPU: core x h.
     pub(super) fn cpu_wasted(&self) -> f32 {
-        let held = (self.cpu_asked * self.wall).max(if self.succeeded() || self.cpu_asked.is_nan() {
-            f32::NAN
-        } else {
-            self.cpu
-        });
-        wasted(held, self.cpu, self.succeeded())
+        narrow(wasted((self.cpu_asked * self.wall).into(), self.cpu.into(), self.succeeded()))
     }
 
     /// What it proves of the need, if anything, GiB.
     pub(super) fn proven(&self) -> Option<f32> {
-        (self.need > 0.0 && (self.succeeded() || self.failed_for_memory())).then_some(self.need)
+        let ended = self.succeeded() || self.failed_for_memory();
+        (self.need > 0.0 && ended && !self.is(Flag::Unneeded)).then_some(self.need)
     }
 }
 
@@ -200,16 +199,6 @@ pub(super) fn error_of(beside: &Beside) -> f32 {
             narrow((predicted.memory_limit.as_f64() / need.as_f64()).log2().abs())
         }
         _ => f32::NAN,
-    }
-}
-
-fn wasted(held: f32, used: f32, succeeded: bool) -> f32 {
-    if held.is_nan() {
-        f32::NAN
-    } else if succeeded {
-        (held - used).max(0.0)
-    } else {
-        held
     }
 }
 
@@ -277,6 +266,19 @@ mod tests {
         assert_eq!(said(foreseen(2049, 4096, false)), [true, false, false, true]);
         assert_eq!(said(foreseen(1000, 1024, true)), [false, true, false, false]);
         assert_eq!(said(foreseen(2048, 2048, true)), [true, false, false, false]);
+    }
+
+    #[test]
+    fn a_build_that_found_its_work_done_shows_no_need_and_no_time() {
+        let of = |unneeded| {
+            row(|summary| {
+                let predicted =
+                    Predicted { memory_limit: Bytes(1), wall_p95: Millis(1), ..Predicted::default() };
+                (summary.opening.predicted, summary.unneeded) = (Some(predicted), unneeded);
+            })
+        };
+        let said = |row: &Row| (row.proven().is_some(), row.brief.proven().is_some(), row.is(Flag::Timed));
+        assert_eq!((said(&of(false)), said(&of(true))), ((true, true, true), (false, false, false)));
     }
 
     #[test]

@@ -127,7 +127,7 @@ fn plainly(all: &[Summary], counted: &[&Summary], refused: &BTreeSet<usize>) -> 
         }
         if let Some(asked) = attempt.resources.memory_asked() {
             let held = asked.gib_hours(attempt.wall);
-            let wasted = if succeeded { (held - used).max(0.0) } else { held };
+            let wasted = if succeeded { (held - used).max(0.0) } else { held.max(used) };
             add("asked", held);
             add("wasted", wasted);
             add("money", wasted * gib_price);

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::{builds::Build, row::Row};
+use super::{
+    builds::Build,
+    row::{Flag, Row},
+};
 use crate::domain::{Bytes, Millis};
 
 /// Attempts of one build before its deviation says anything.
@@ -40,9 +43,9 @@ impl Needs {
         Self(vec![nothing; builds])
     }
 
-    /// Takes an attempt in, if it shows what its build needs: one that was cut short does not.
+    /// Takes an attempt in, if it shows what its build needs: one that was cut short, or that had nothing to do, does not.
     pub(super) fn add(&mut self, row: &Row) {
-        if !row.succeeded() || row.need <= 0.0 {
+        if !row.succeeded() || row.need <= 0.0 || row.is(Flag::Unneeded) {
             return;
         }
         let Some(need) = usize::try_from(row.build).ok().and_then(|build| self.0.get_mut(build)) else {
