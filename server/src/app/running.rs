@@ -65,6 +65,7 @@ impl Running {
             shadow: Arc::new(config.shadow),
             placing: app.placing,
             metrics: app.metrics,
+            counting: grpc::Counting::default(),
             calls: calls.clone(),
             guard: app.guard,
             connections: connections.grpc,

@@ -29,6 +29,7 @@ use plimsoll_proto::{
     },
 };
 use predictor::PredictorService;
+pub(crate) use stats::Counting;
 use stats::StatsService;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::transport::Server;
@@ -70,6 +71,8 @@ pub(crate) struct Parts {
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) shadow: Arc<shadow::Settings>,
     pub(crate) metrics: Arc<Metrics>,
+    /// Shared by gRPC and the web page.
+    pub(crate) counting: Counting,
     pub(crate) calls: Calls,
     pub(crate) guard: Guard,
     /// Connections that may be there at once.
@@ -84,6 +87,7 @@ impl Parts {
             self.learned.clone(),
             self.ingest.clone(),
             self.placing.clone(),
+            self.counting.clone(),
             self.tasks.clone(),
             self.stopping.clone(),
         )
