@@ -312,3 +312,32 @@ async fn a_build_that_found_its_work_done_is_known_by_its_log() {
     }
     house.end().await;
 }
+
+#[tokio::test]
+async fn a_hook_that_is_lost_may_come_again_and_what_waits_at_a_stop_is_told() {
+    let fake = Fake::start([]).await;
+    let (ingest, worker): (_, Worker) = fixture::ingest(&Store::memory(), 10);
+    let metrics = Arc::new(Metrics::new());
+    let (client, _file) = fake.client(&metrics);
+    let (hooks, follower) = Hooks::new(ingest, Some(client), Arc::clone(&metrics));
+    let hook = |job| ended(job, "canceled", "x");
+    let stop = CancellationToken::new();
+    stop.cancel();
+    // more than the writer takes at once
+    let waiting = u64::try_from(crate::ingest::QUEUE).unwrap() + 10;
+    let first = hooks.take(hook(0), None);
+    assert_eq!((first, hooks.take(hook(0), None)), (Taken::Later, Taken::Repeated));
+    for job in 1..waiting {
+        assert_eq!(hooks.take(hook(job), None), Taken::Later);
+    }
+    let end = CancellationToken::new();
+    let working = TaskTracker::new().spawn(worker.run(end.clone()));
+    follower.unwrap().run(stop).await.unwrap();
+    end.cancel();
+    working.await.unwrap();
+    assert_eq!(metrics.hooks.get_or_create(&Kind::of("dropped")).get(), 0);
+    assert_eq!(hooks.take(hook(0), None), Taken::Repeated, "it was told");
+    for _again in 0..2 {
+        assert_eq!(hooks.take(hook(5000), None), Taken::Dropped, "nobody is there to hear it");
+    }
+}
