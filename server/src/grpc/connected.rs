@@ -49,7 +49,7 @@ pub(super) enum Link {
 pub(super) type Links = ReceiverStream<io::Result<Link>>;
 
 /// Makes links of `incoming`. Each handshake has a task of its own: a client that is slow holds up nobody.
-pub(super) fn links(mut incoming: Incoming, mut tls: Option<Tls>) -> (Links, impl Future<Output = ()>) {
+pub(super) fn links(mut incoming: Incoming, tls: Option<Tls>) -> (Links, impl Future<Output = ()>) {
     let (links, receiver) = mpsc::channel(1);
     let shaking = async move {
         let mut shaking: JoinSet<Option<Link>> = JoinSet::new();
@@ -57,7 +57,7 @@ pub(super) fn links(mut incoming: Incoming, mut tls: Option<Tls>) -> (Links, imp
             let room = shaking.len() < HANDSHAKES;
             let link = tokio::select! {
                 Some(done) = shaking.join_next() => done.ok().flatten(),
-                next = incoming.next(), if room => match (next, &mut tls) {
+                next = incoming.next(), if room => match (next, &tls) {
                     (None, _) => return,
                     (Some(Err(_)), _) => None,
                     (Some(Ok(connection)), None) => Some(Link::Plain(connection)),
@@ -79,7 +79,7 @@ pub(super) fn links(mut incoming: Incoming, mut tls: Option<Tls>) -> (Links, imp
 }
 
 /// Shakes hands with a client; `None` if that fails.
-fn shake(tls: &mut Tls, connection: Connection) -> impl Future<Output = Option<Link>> + use<> {
+fn shake(tls: &Tls, connection: Connection) -> impl Future<Output = Option<Link>> + use<> {
     let (acceptor, address) = (tls.acceptor(), connection.peer);
     async move {
         match timeout(HANDSHAKE_WITHIN, acceptor.accept(connection)).await {
