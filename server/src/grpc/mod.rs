@@ -40,6 +40,7 @@ use tonic_health::{
 };
 
 use crate::{
+    answers::Answers,
     guard::Guard,
     incoming::{self, Counts, Listener},
     ingest::Ingest,
@@ -71,6 +72,8 @@ pub(crate) struct Parts {
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) shadow: Arc<shadow::Settings>,
     pub(crate) metrics: Arc<Metrics>,
+    /// Shared by all that predict.
+    pub(crate) answers: Arc<Answers>,
     /// Shared by gRPC and the web page.
     pub(crate) counting: Counting,
     pub(crate) calls: Calls,
@@ -96,7 +99,7 @@ impl Parts {
     fn predictor(&self) -> PredictorService {
         PredictorService {
             learned: self.learned.clone(),
-            answers: Arc::default(),
+            answers: Arc::clone(&self.answers),
             settings: Arc::clone(&self.predict),
             shadow: Arc::clone(&self.shadow),
             ingest: self.ingest.clone(),
