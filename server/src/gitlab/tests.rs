@@ -325,9 +325,9 @@ async fn a_hook_that_is_lost_may_come_again_and_what_waits_at_a_stop_is_told() {
     stop.cancel();
     // more than the writer takes at once
     let waiting = u64::try_from(crate::ingest::QUEUE).unwrap() + 10;
-    let first = hooks.take(hook(0), None);
-    assert_eq!((first, hooks.take(hook(0), None)), (Taken::Later, Taken::Repeated));
-    for job in 1..waiting {
+    let first = hooks.take(hook(1), None);
+    assert_eq!((first, hooks.take(hook(1), None)), (Taken::Later, Taken::Repeated));
+    for job in 2..=waiting {
         assert_eq!(hooks.take(hook(job), None), Taken::Later);
     }
     let end = CancellationToken::new();
@@ -336,7 +336,7 @@ async fn a_hook_that_is_lost_may_come_again_and_what_waits_at_a_stop_is_told() {
     end.cancel();
     working.await.unwrap();
     assert_eq!(metrics.hooks.get_or_create(&Kind::of("dropped")).get(), 0);
-    assert_eq!(hooks.take(hook(0), None), Taken::Repeated, "it was told");
+    assert_eq!(hooks.take(hook(1), None), Taken::Repeated, "it was told");
     for _again in 0..2 {
         assert_eq!(hooks.take(hook(5000), None), Taken::Dropped, "nobody is there to hear it");
     }
