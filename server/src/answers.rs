@@ -5,7 +5,8 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Mutex, PoisonError},
+    mem,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use foldhash::fast::RandomState;
@@ -23,11 +24,14 @@ const MOST: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct Answers(Mutex<Table>);
 
+/// Predictions by key. Shared, so that nobody copies one, or drops many, while others wait.
+type Known = HashMap<Key, Arc<Prediction>, RandomState>;
+
 #[derive(Debug, Default)]
 struct Table {
     /// The state of the history that they come from.
     changes: u64,
-    known: HashMap<Key, Prediction, RandomState>,
+    known: Known,
 }
 
 impl Answers {
@@ -35,20 +39,26 @@ impl Answers {
     pub(crate) fn predict(&self, learned: &Learned, key: &Key, settings: &predict::Settings) -> Prediction {
         let key = built(key);
         let now = learned.read(History::changes);
-        if let Some(known) = self.table(|table| table.at(now)?.get(&key).cloned()) {
-            return known;
+        let (known, old) = self.table(|table| {
+            let old = table.renew(now);
+            (table.at(now).and_then(|known| known.get(&key).cloned()), old)
+        });
+        drop(old);
+        if let Some(known) = known {
+            return Arc::unwrap_or_clone(known);
         }
         // both under one lock: the answer belongs to exactly this state
         let (changes, prediction) =
             learned.read(|history| (history.changes(), predict::predict(history, &key, settings)));
-        let answer = prediction.clone();
-        self.table(|table| {
-            let Some(known) = table.at(changes) else { return };
-            if known.len() >= MOST {
-                known.clear();
-            }
+        let answer = Arc::new(prediction.clone());
+        let old = self.table(|table| {
+            let old = table.renew(changes);
+            let Some(known) = table.at(changes) else { return old };
+            let full = if known.len() >= MOST { mem::take(known) } else { old };
             known.insert(key, answer);
+            full
         });
+        drop(old);
         prediction
     }
 
@@ -58,12 +68,17 @@ impl Answers {
 }
 
 impl Table {
-    /// The answers for a state of the history; `None` if a newer one is known.
-    fn at(&mut self, changes: u64) -> Option<&mut HashMap<Key, Prediction, RandomState>> {
-        if changes > self.changes {
-            self.known.clear();
-            self.changes = changes;
+    /// Begins anew if `changes` is a newer state of the history; gives what was known of the old one.
+    fn renew(&mut self, changes: u64) -> Known {
+        if changes <= self.changes {
+            return Known::default();
         }
+        self.changes = changes;
+        mem::take(&mut self.known)
+    }
+
+    /// The answers for a state of the history; `None` if they are for another one.
+    fn at(&mut self, changes: u64) -> Option<&mut Known> {
         (changes == self.changes).then_some(&mut self.known)
     }
 }

@@ -2,34 +2,28 @@
 //! file that is wrong is named, and what was in force stays.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, SystemTime},
 };
 
-use anyhow::{Context as _, anyhow, ensure};
-use tokio::signal::unix::{SignalKind, signal};
+use anyhow::{Context as _, anyhow};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock::Clock,
     identity::{Access, AccessFile, Denied, Identity, Role, bearer},
     metrics::{Kind, Metrics},
+    reload::{self, Stamp},
 };
 
-/// How often the files are looked at.
-const LOOK: Duration = Duration::from_secs(2);
-/// Largest file of access or key set, bytes.
-const FILE_BYTES: u64 = 1 << 20;
 /// Refusals that are logged in one second; all of them are counted.
 const LOGGED: u64 = 10;
 
-/// What tells that a file has changed.
-type Stamp = (PathBuf, u64, Option<SystemTime>);
+/// A file and how it looked.
+type Look = (PathBuf, Option<Stamp>);
 
 /// A handle on who may call. Without a file everybody may do everything.
 #[derive(Debug, Clone)]
@@ -40,7 +34,7 @@ struct Shared {
     file: Option<PathBuf>,
     in_force: RwLock<Option<Arc<Access>>>,
     /// Of the files as they were read last, right or wrong.
-    stamps: Mutex<Vec<Stamp>>,
+    stamps: Mutex<Vec<Look>>,
     metrics: Arc<Metrics>,
     clock: Clock,
     /// Refusals in the second that the upper half names.
@@ -114,21 +108,7 @@ impl Guard {
     /// # Errors
     /// The signal cannot be heard.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
-        let mut hangup = signal(SignalKind::hangup())?;
-        let mut tick = tokio::time::interval(LOOK);
-        loop {
-            let asked = tokio::select! {
-                () = end.cancelled() => return Ok(()),
-                _ = hangup.recv() => true,
-                _ = tick.tick() => false,
-            };
-            let this = self.clone();
-            let looking = tokio::task::spawn_blocking(move || this.look(asked));
-            tokio::select! {
-                () = end.cancelled() => return Ok(()),
-                looked = looking => looked.context("looking at the file of access")?,
-            }
-        }
+        reload::watch("access_file", end, move |asked| self.look(asked)).await
     }
 
     /// Reads all files again if one has changed, or somebody `asked`.
@@ -157,7 +137,7 @@ impl Guard {
 }
 
 /// What the file says, and the stamps of all files that were read for it, taken before they were.
-fn read(path: &Path) -> (anyhow::Result<Access>, Vec<Stamp>) {
+fn read(path: &Path) -> (anyhow::Result<Access>, Vec<Look>) {
     let mut stamps = vec![stamp(path)];
     let file = text(path).and_then(|text| AccessFile::parse(&text).map_err(|wrong| anyhow!(wrong)));
     let file = match file.with_context(|| path.display().to_string()) {
@@ -171,22 +151,20 @@ fn read(path: &Path) -> (anyhow::Result<Access>, Vec<Stamp>) {
     (access, stamps)
 }
 
-fn stamp(path: &Path) -> Stamp {
-    let about = fs::metadata(path).ok();
-    let bytes = about.as_ref().map_or(0, fs::Metadata::len);
-    (path.to_owned(), bytes, about.and_then(|about| about.modified().ok()))
+/// `None` for what cannot be looked at.
+fn stamp(path: &Path) -> Look {
+    (path.to_owned(), reload::stamp(path).ok())
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
-    let name = path.display();
-    let about = fs::metadata(path).with_context(|| format!("cannot read {name}"))?;
-    ensure!(about.is_file(), "{name} is no file");
-    ensure!(about.len() <= FILE_BYTES, "{name} has {} bytes, at most {FILE_BYTES} are read", about.len());
-    fs::read_to_string(path).with_context(|| format!("cannot read {name}"))
+    let bytes = reload::stamp(path).context("cannot be read")?.1;
+    reload::text(path, bytes)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// SHA-256 of `secret`.

@@ -2,10 +2,8 @@
 //! serves.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use anyhow::{Context as _, ensure};
@@ -18,10 +16,10 @@ use tokio_rustls::{
         server::{WebPkiClientVerifier, danger::ClientCertVerifier},
     },
 };
+use tokio_util::sync::CancellationToken;
 use webpki::EndEntityCert;
 
-/// How often the files are looked at. A renewed certificate is there days before the old one ends.
-const LOOK: Duration = Duration::from_secs(10);
+use crate::reload::{self, Stamp};
 
 /// The files of a certificate, those that sign it, and its private key; and of whoever signs the certificates of clients.
 #[derive(Debug, Clone)]
@@ -66,9 +64,9 @@ impl Certificate {
         Ok(Arc::new(config))
     }
 
-    /// When the files were last changed.
-    fn stamps(&self) -> [Option<SystemTime>; 3] {
-        let stamp = |path: &Path| fs::metadata(path).and_then(|about| about.modified()).ok();
+    /// How the files look; `None` for one that cannot be looked at.
+    fn stamps(&self) -> [Option<Stamp>; 3] {
+        let stamp = |path: &Path| reload::stamp(path).ok();
         [stamp(&self.chain), stamp(&self.key), self.clients.as_ref().and_then(|clients| stamp(&clients.ca))]
     }
 }
@@ -95,13 +93,16 @@ fn verifier(clients: &Clients) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
     builder.build().with_context(|| format!("{} cannot be used to check clients", file.display()))
 }
 
-/// The certificate in force.
+/// A handle on the certificate in force.
+#[derive(Debug, Clone)]
+pub(crate) struct Tls(Arc<Shared>);
+
 #[derive(Debug)]
-pub(crate) struct Tls {
+struct Shared {
     files: Certificate,
-    config: Arc<ServerConfig>,
-    stamps: [Option<SystemTime>; 3],
-    looked: Instant,
+    in_force: RwLock<Arc<ServerConfig>>,
+    /// Of the files as they were read last, right or wrong.
+    stamps: Mutex<[Option<Stamp>; 3]>,
 }
 
 impl Tls {
@@ -112,34 +113,39 @@ impl Tls {
     pub(crate) fn new(files: Certificate) -> anyhow::Result<Self> {
         // stamps first: a change between the two is seen at the next look
         let (stamps, config) = (files.stamps(), files.read()?);
-        Ok(Self { files, config, stamps, looked: Instant::now() })
+        Ok(Self(Arc::new(Shared { files, in_force: RwLock::new(config), stamps: Mutex::new(stamps) })))
     }
 
-    /// What shakes hands with the next client.
-    pub(crate) fn acceptor(&mut self) -> TlsAcceptor {
-        self.renew();
-        TlsAcceptor::from(Arc::clone(&self.config))
+    /// What shakes hands with the next client. Reads no file: whoever takes connections never waits for a disk.
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(Arc::clone(&self.0.in_force.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Takes changed files over. Those that are wrong are named in the log, and the certificate in force stays.
-    fn renew(&mut self) {
-        if self.looked.elapsed() < LOOK {
+    fn look(&self, asked: bool) {
+        let Shared { files, in_force, stamps } = &*self.0;
+        let mut known = stamps.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = files.stamps();
+        if now == *known && !asked {
             return;
         }
-        self.looked = Instant::now();
-        let stamps = self.files.stamps();
-        if stamps == self.stamps {
-            return;
-        }
-        self.stamps = stamps;
-        match self.files.read() {
+        *known = now;
+        match files.read() {
             Ok(config) => {
-                self.config = config;
-                tracing::info!(certificate = %self.files.chain.display(), "took a renewed certificate over");
+                *in_force.write().unwrap_or_else(PoisonError::into_inner) = config;
+                tracing::info!(certificate = %files.chain.display(), "took a renewed certificate over");
             }
             Err(error) => tracing::error!(error = format!("{error:#}"), "the certificate in force stays"),
         }
     }
+}
+
+/// Takes changed certificates of all listeners over until `end`.
+///
+/// # Errors
+/// The signal cannot be heard.
+pub(crate) async fn watch(all: Arc<[Tls]>, end: CancellationToken) -> anyhow::Result<()> {
+    reload::watch("certificates", end, move |asked| all.iter().for_each(|tls| tls.look(asked))).await
 }
 
 /// The DNS names in the certificate that a client has shown and that was checked; none if it showed none.
@@ -149,4 +155,36 @@ pub(crate) fn names(connection: &ServerConnection) -> Arc<[String]> {
     let names =
         certificate.as_ref().map(|certificate| certificate.valid_dns_names().map(str::to_owned).collect());
     names.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_renewed_certificate_is_taken_over_and_a_wrong_one_leaves_the_old_in_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let [chain, key] = ["tls.crt", "tls.key"].map(|name| dir.path().join(name));
+        let renew = || {
+            let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+            fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+            fs::write(&chain, made.cert.pem()).unwrap();
+        };
+        renew();
+        let files =
+            Certificate { chain: chain.clone(), key: key.clone(), clients: None, protocols: &[b"h2"] };
+        let tls = Tls::new(files).unwrap();
+        let in_force = || Arc::clone(&tls.0.in_force.read().unwrap());
+        let first = in_force();
+        tls.look(false);
+        assert!(Arc::ptr_eq(&first, &in_force()), "nothing has changed");
+        fs::write(&chain, "nonsense").unwrap();
+        tls.look(false);
+        assert!(Arc::ptr_eq(&first, &in_force()), "what is wrong is not taken over");
+        renew();
+        tls.look(true);
+        assert!(!Arc::ptr_eq(&first, &in_force()));
+    }
 }

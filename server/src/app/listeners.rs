@@ -1,6 +1,6 @@
 //! Where the server listens, and with which certificates.
 
-use std::{io, net::SocketAddr, path::PathBuf};
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
@@ -32,6 +32,12 @@ impl Listeners {
             http: Listener { tcp: bind(http).await?, tls: tls(&config.tls, &[b"h2", b"http/1.1"])? },
             admission: admission(config).await?,
         })
+    }
+
+    /// The certificates of those that speak TLS.
+    pub(super) fn certificates(&self) -> Arc<[Tls]> {
+        let all = [Some(&self.grpc), Some(&self.http), self.admission.as_ref()];
+        all.into_iter().flatten().filter_map(|listener| listener.tls.clone()).collect()
     }
 
     /// The addresses that are really bound.

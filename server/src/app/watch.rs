@@ -13,6 +13,7 @@ use crate::{
     grpc, ingest,
     metrics::Metrics,
     store::{Mode, Store},
+    tls,
 };
 
 /// How often the state of the store goes into health and metrics.
@@ -21,7 +22,7 @@ const WATCH_STORE: Duration = Duration::from_secs(1);
 /// How often the room on the disk goes into metrics.
 const WATCH_DISK: Duration = Duration::from_secs(10);
 
-/// All of it until `end`: the state of the store, its disk, rules and terms, pools, who may call, jobs that GitLab is asked about.
+/// All of it until `end`: the state of the store, its disk, rules and terms, pools, who may call, certificates, jobs that GitLab is asked about.
 pub(super) fn all(
     app: &mut App,
     health: HealthReporter,
@@ -32,8 +33,9 @@ pub(super) fn all(
     let rules = app.judging.clone().watch(end.clone());
     let pools = app.placing.clone().watch(end.clone());
     let access = app.guard.clone().watch(end.clone());
+    let certificates = tls::watch(app.listeners.certificates(), end.clone());
     let jobs = follow(app.follower.take(), end.clone());
-    async { tokio::try_join!(store, disk, rules, pools, access, jobs).map(|_all| ()) }
+    async { tokio::try_join!(store, disk, rules, pools, access, certificates, jobs).map(|_all| ()) }
 }
 
 /// Asks GitLab about ended jobs, where it may be asked.

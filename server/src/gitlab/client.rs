@@ -1,12 +1,12 @@
 //! One question to GitLab, with its bounds: the time it may take, the bytes that are read of the answer, how often it is asked.
 
 use std::{
-    fs, io,
+    io,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use axum::{
     body::Bytes,
     http::{HeaderValue, Request, StatusCode, header},
@@ -32,6 +32,7 @@ use super::{
 use crate::{
     clock::Clock,
     metrics::{Kind, Metrics},
+    reload,
 };
 
 /// Times that one question is asked.
@@ -129,7 +130,7 @@ impl Client {
                 Err(trouble) => trouble,
             };
             // a token is renewed by writing another one into the file
-            if kind == "unauthorized" && !read_again && self.read_token() {
+            if kind == "unauthorized" && !read_again && self.read_token().await {
                 read_again = true;
                 continue;
             }
@@ -186,8 +187,16 @@ impl Client {
     }
 
     /// Reads the token again; whether it is another one.
-    fn read_token(&self) -> bool {
-        let read = token(&self.token_file).inspect_err(|error| {
+    async fn read_token(&self) -> bool {
+        let file = self.token_file.clone();
+        // a file on a network that hangs must hold up nobody
+        let reading = tokio::task::spawn_blocking(move || token(&file));
+        let read = match timeout(self.pace.terms().answer_within, reading).await {
+            Ok(Ok(read)) => read,
+            Ok(Err(error)) => Err(anyhow!("reading gitlab_token_file ended badly: {error}")),
+            Err(_slow) => Err(anyhow!("reading gitlab_token_file took too long")),
+        };
+        let read = read.inspect_err(|error| {
             tracing::error!(error = format!("{error:#}"), "GitLab refuses the token, and there is no other");
         });
         let Ok(read) = read else { return false };
@@ -251,7 +260,8 @@ fn cut_front(bytes: &mut Vec<u8>, most: usize) {
 
 /// The token in a file.
 fn token(file: &std::path::Path) -> anyhow::Result<HeaderValue> {
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let bytes = reload::stamp(file)?.1;
+    let text = reload::text(file, bytes)?;
     ensure!(
         !text.trim().is_empty(),
         "{} is empty; write a token with the scope read_api into it",

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Client,
     client::{Keep, Trouble},
+    hooks::{Name, Waiting},
     read, trace,
 };
 use crate::{
@@ -46,11 +47,11 @@ pub(super) struct Parts {
 #[derive(Debug)]
 pub(crate) struct Follower {
     parts: Arc<Parts>,
-    waiting: mpsc::Receiver<Box<Ended>>,
+    waiting: mpsc::Receiver<Waiting>,
 }
 
 impl Follower {
-    pub(super) fn new(parts: Parts, waiting: mpsc::Receiver<Box<Ended>>) -> Self {
+    pub(super) fn new(parts: Parts, waiting: mpsc::Receiver<Waiting>) -> Self {
         Self { parts: Arc::new(parts), waiting }
     }
 
@@ -73,8 +74,8 @@ impl Follower {
         }
         while running.join_next().await.is_some() {}
         self.waiting.close();
-        while let Ok(ended) = self.waiting.try_recv() {
-            self.parts.tell(ended.told);
+        while let Ok(Waiting { ended, name }) = self.waiting.try_recv() {
+            self.parts.tell(ended.told, name).await;
         }
         Ok(())
     }
@@ -84,7 +85,7 @@ impl Follower {
     }
 }
 
-async fn follow(parts: Arc<Parts>, ended: Box<Ended>, stop: CancellationToken) {
+async fn follow(parts: Arc<Parts>, Waiting { ended, name }: Waiting, stop: CancellationToken) {
     let Ended { told, job } = *ended;
     // what a hook says of itself is not lost with the answer
     let said = stop.run_until_cancelled(parts.ask(&told, &job)).await;
@@ -97,14 +98,17 @@ async fn follow(parts: Arc<Parts>, ended: Box<Ended>, stop: CancellationToken) {
         }
         None => told,
     };
-    parts.tell(told);
+    parts.tell(told, name).await;
 }
 
 impl Parts {
-    fn tell(&self, told: Told) {
-        if !self.ingest.tell(told) {
+    /// Hands a hook on, as soon as there is room: its place here bounds how many wait for that.
+    async fn tell(&self, told: Told, name: Name) {
+        if self.ingest.tell_in_turn(told).await {
+            name.keep();
+        } else {
             self.metrics.hooks.get_or_create(&Kind::of("dropped")).inc();
-            tracing::warn!("dropped a job hook: too many requests wait for the writer");
+            tracing::warn!("dropped a job hook: the writer has stopped");
         }
     }
 

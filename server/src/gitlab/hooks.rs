@@ -37,7 +37,7 @@ pub(crate) struct Hooks {
     known: Arc<Mutex<Known>>,
     ingest: Ingest,
     /// `None` if GitLab shall not be asked.
-    queue: Option<mpsc::Sender<Box<Ended>>>,
+    queue: Option<mpsc::Sender<Waiting>>,
     metrics: Arc<Metrics>,
 }
 
@@ -61,28 +61,19 @@ impl Hooks {
     /// the same end of the same job is the same hook, too.
     pub(crate) fn take(&self, ended: Box<Ended>, delivery: Option<&str>) -> Taken {
         let names = names(&ended, delivery);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if names.iter().any(|name| known.set.contains(name)) {
-            return Taken::Repeated;
-        }
+        let Some(name) = Name::claim(&self.known, names) else { return Taken::Repeated };
+        let waiting = Waiting { ended, name };
         let taken = match &self.queue {
-            None => self.tell(*ended),
-            Some(queue) => match queue.try_send(ended) {
+            None => self.tell(waiting),
+            Some(queue) => match queue.try_send(waiting) {
                 Ok(()) => Taken::Later,
                 // without what GitLab would have said
-                Err(TrySendError::Full(ended) | TrySendError::Closed(ended)) => {
+                Err(TrySendError::Full(waiting) | TrySendError::Closed(waiting)) => {
                     self.metrics.hooks.get_or_create(&Kind::of("not_asked")).inc();
-                    self.tell(*ended)
+                    self.tell(waiting)
                 }
             },
         };
-        // one that was dropped may come again
-        if taken == Taken::Later {
-            for name in names {
-                known.keep(name);
-            }
-        }
-        drop(known);
         if let Some(queue) = &self.queue {
             let waiting = queue.max_capacity().saturating_sub(queue.capacity());
             self.metrics.gitlab_queue.set(i64::try_from(waiting).unwrap_or(i64::MAX));
@@ -90,8 +81,54 @@ impl Hooks {
         taken
     }
 
-    fn tell(&self, ended: Ended) -> Taken {
-        if self.ingest.tell(ended.told) { Taken::Later } else { Taken::Dropped }
+    fn tell(&self, Waiting { ended, name }: Waiting) -> Taken {
+        if !self.ingest.tell(ended.told) {
+            return Taken::Dropped;
+        }
+        name.keep();
+        Taken::Later
+    }
+}
+
+/// A hook that waits to be asked about.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) ended: Box<Ended>,
+    pub(super) name: Name,
+}
+
+/// Under which a hook that is worked on is known again. Dropped before it is kept, it is forgotten: what was lost may come again.
+#[derive(Debug)]
+pub(super) struct Name {
+    names: Vec<u64>,
+    known: Arc<Mutex<Known>>,
+}
+
+impl Name {
+    /// `None` if one of the names is known.
+    fn claim(all: &Arc<Mutex<Known>>, names: Vec<u64>) -> Option<Self> {
+        let mut known = all.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.iter().any(|name| known.set.contains(name)) {
+            return None;
+        }
+        for name in &names {
+            known.keep(*name);
+        }
+        drop(known);
+        Some(Self { names, known: Arc::clone(all) })
+    }
+
+    /// The hook was handed on.
+    pub(super) fn keep(mut self) {
+        self.names.clear();
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        if !self.names.is_empty() {
+            self.known.lock().unwrap_or_else(PoisonError::into_inner).forget(&self.names);
+        }
     }
 }
 
@@ -112,12 +149,19 @@ fn names(ended: &Ended, delivery: Option<&str>) -> Vec<u64> {
 
 /// Names of hooks, oldest first.
 #[derive(Debug, Default)]
-struct Known {
+pub(super) struct Known {
     set: HashSet<u64>,
     order: VecDeque<u64>,
 }
 
 impl Known {
+    fn forget(&mut self, names: &[u64]) {
+        for name in names {
+            self.set.remove(name);
+        }
+        self.order.retain(|name| !names.contains(name));
+    }
+
     fn keep(&mut self, name: u64) {
         if self.set.insert(name) {
             self.order.push_back(name);

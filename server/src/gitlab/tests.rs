@@ -346,3 +346,32 @@ async fn a_line_of_a_log_alone_does_not_settle_that_memory_ended_a_build() {
     assert_eq!(settled("6").await, (Outcome::Failed, true, true));
     house.end().await;
 }
+
+#[tokio::test]
+async fn a_hook_that_is_lost_may_come_again_and_what_waits_at_a_stop_is_told() {
+    let fake = Fake::start([]).await;
+    let (ingest, worker): (_, Worker) = fixture::ingest(&Store::memory(), 10);
+    let metrics = Arc::new(Metrics::new());
+    let (client, _file) = fake.client(&metrics);
+    let (hooks, follower) = Hooks::new(ingest, Some(client), Arc::clone(&metrics));
+    let hook = |job| ended(job, "canceled", "x");
+    let stop = CancellationToken::new();
+    stop.cancel();
+    // more than the writer takes at once
+    let waiting = u64::try_from(crate::ingest::QUEUE).unwrap() + 10;
+    let first = hooks.take(hook(1), None);
+    assert_eq!((first, hooks.take(hook(1), None)), (Taken::Later, Taken::Repeated));
+    for job in 2..=waiting {
+        assert_eq!(hooks.take(hook(job), None), Taken::Later);
+    }
+    let end = CancellationToken::new();
+    let working = TaskTracker::new().spawn(worker.run(end.clone()));
+    follower.unwrap().run(stop).await.unwrap();
+    end.cancel();
+    working.await.unwrap();
+    assert_eq!(metrics.hooks.get_or_create(&Kind::of("dropped")).get(), 0);
+    assert_eq!(hooks.take(hook(1), None), Taken::Repeated, "it was told");
+    for _again in 0..2 {
+        assert_eq!(hooks.take(hook(5000), None), Taken::Dropped, "nobody is there to hear it");
+    }
+}

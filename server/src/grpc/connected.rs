@@ -1,11 +1,12 @@
-//! Connections as tonic takes them: plain ones as they come, others once their handshake is done.
+//! Connections as tonic takes them: plain ones as they come, others once their handshake is done. Either kind is cut off if its
+//! client does not begin to speak HTTP/2; from then on pings tell whether it is there.
 
 use std::{
     io::{self, IoSlice},
     net::SocketAddr,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -13,7 +14,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::mpsc,
     task::JoinSet,
-    time::timeout,
+    time::{Sleep, sleep, timeout},
 };
 use tokio_rustls::server::TlsStream;
 use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
@@ -26,8 +27,13 @@ use crate::{
 
 /// A client that does not shake hands for so long is cut off.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
-/// Clients that may shake hands at once; others wait in the kernel's queue.
-const HANDSHAKES: usize = 256;
+/// Clients that may shake hands at once; others wait in the kernel's queue. Each holds one of the listener's places, and some KiB:
+/// enough that those who say nothing hold up nobody else.
+const HANDSHAKES: usize = 4096;
+/// A client that has not sent the preface of HTTP/2 after so long is cut off: every client of gRPC sends it at once.
+const PREFACE_WITHIN: Duration = Duration::from_secs(10);
+/// Bytes of that preface (RFC 9113, section 3.4).
+const PREFACE_BYTES: usize = 24;
 
 /// Who is at the other end.
 #[derive(Debug, Clone)]
@@ -40,16 +46,51 @@ pub(crate) struct Peer {
 
 /// A connection that can be spoken over.
 #[derive(Debug)]
-pub(super) enum Link {
+pub(super) struct Link {
+    stream: Stream,
+    preface: Option<Preface>,
+}
+
+#[derive(Debug)]
+enum Stream {
     Plain(Connection),
     Tls { stream: Box<TlsStream<Connection>>, peer: Peer },
+}
+
+/// What a client has still to send before it may take its time.
+#[derive(Debug)]
+struct Preface {
+    left: usize,
+    until: Pin<Box<Sleep>>,
+}
+
+impl Link {
+    fn new(stream: Stream) -> Self {
+        let until = Box::pin(sleep(PREFACE_WITHIN));
+        Self { stream, preface: Some(Preface { left: PREFACE_BYTES, until }) }
+    }
+
+    /// Takes note of bytes that the client has sent.
+    fn came(&mut self, bytes: usize) {
+        if let Some(preface) = &mut self.preface {
+            preface.left = preface.left.saturating_sub(bytes);
+        }
+        self.preface.take_if(|preface| preface.left == 0);
+    }
+
+    /// An error once the client has not begun for too long; never comes if it has.
+    fn late(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        let Some(preface) = &mut self.preface else { return Poll::Pending };
+        ready!(preface.until.as_mut().poll(cx));
+        Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, "no preface of HTTP/2"))
+    }
 }
 
 /// What tonic serves.
 pub(super) type Links = ReceiverStream<io::Result<Link>>;
 
 /// Makes links of `incoming`. Each handshake has a task of its own: a client that is slow holds up nobody.
-pub(super) fn links(mut incoming: Incoming, mut tls: Option<Tls>) -> (Links, impl Future<Output = ()>) {
+pub(super) fn links(mut incoming: Incoming, tls: Option<Tls>) -> (Links, impl Future<Output = ()>) {
     let (links, receiver) = mpsc::channel(1);
     let shaking = async move {
         let mut shaking: JoinSet<Option<Link>> = JoinSet::new();
@@ -57,10 +98,10 @@ pub(super) fn links(mut incoming: Incoming, mut tls: Option<Tls>) -> (Links, imp
             let room = shaking.len() < HANDSHAKES;
             let link = tokio::select! {
                 Some(done) = shaking.join_next() => done.ok().flatten(),
-                next = incoming.next(), if room => match (next, &mut tls) {
+                next = incoming.next(), if room => match (next, &tls) {
                     (None, _) => return,
                     (Some(Err(_)), _) => None,
-                    (Some(Ok(connection)), None) => Some(Link::Plain(connection)),
+                    (Some(Ok(connection)), None) => Some(Link::new(Stream::Plain(connection))),
                     (Some(Ok(connection)), Some(tls)) => {
                         shaking.spawn(shake(tls, connection));
                         None
@@ -79,13 +120,13 @@ pub(super) fn links(mut incoming: Incoming, mut tls: Option<Tls>) -> (Links, imp
 }
 
 /// Shakes hands with a client; `None` if that fails.
-fn shake(tls: &mut Tls, connection: Connection) -> impl Future<Output = Option<Link>> + use<> {
+fn shake(tls: &Tls, connection: Connection) -> impl Future<Output = Option<Link>> + use<> {
     let (acceptor, address) = (tls.acceptor(), connection.peer);
     async move {
         match timeout(HANDSHAKE_WITHIN, acceptor.accept(connection)).await {
             Ok(Ok(stream)) => {
                 let peer = Peer { address, names: names(stream.get_ref().1) };
-                return Some(Link::Tls { stream: Box::new(stream), peer });
+                return Some(Link::new(Stream::Tls { stream: Box::new(stream), peer }));
             }
             Ok(Err(error)) => tracing::debug!(%address, %error, "a TLS handshake failed"),
             Err(_slow) => tracing::debug!(%address, "a TLS handshake took too long"),
@@ -98,9 +139,9 @@ impl Connected for Link {
     type ConnectInfo = Peer;
 
     fn connect_info(&self) -> Peer {
-        match self {
-            Self::Plain(connection) => Peer { address: connection.peer, names: Arc::default() },
-            Self::Tls { peer, .. } => peer.clone(),
+        match &self.stream {
+            Stream::Plain(connection) => Peer { address: connection.peer, names: Arc::default() },
+            Stream::Tls { peer, .. } => peer.clone(),
         }
     }
 }
@@ -108,12 +149,12 @@ impl Connected for Link {
 /// The same call on either kind of stream.
 macro_rules! either {
     ($link:expr, $stream:ident => $call:expr) => {
-        match $link.get_mut() {
-            Self::Plain(connection) => {
+        match &mut $link.get_mut().stream {
+            Stream::Plain(connection) => {
                 let $stream = Pin::new(connection);
                 $call
             }
-            Self::Tls { stream, .. } => {
+            Stream::Tls { stream, .. } => {
                 let $stream = Pin::new(&mut **stream);
                 $call
             }
@@ -123,11 +164,18 @@ macro_rules! either {
 
 impl AsyncRead for Link {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        either!(self, stream => stream.poll_read(cx, buffer))
+        let before = buffer.filled().len();
+        let read = either!(self.as_mut(), stream => stream.poll_read(cx, buffer));
+        match read {
+            Poll::Pending => return self.late(cx).map(Err),
+            Poll::Ready(Ok(())) => self.came(buffer.filled().len().saturating_sub(before)),
+            Poll::Ready(Err(_)) => {}
+        }
+        read
     }
 }
 
@@ -145,9 +193,9 @@ impl AsyncWrite for Link {
     }
 
     fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(connection) => connection.is_write_vectored(),
-            Self::Tls { stream, .. } => stream.is_write_vectored(),
+        match &self.stream {
+            Stream::Plain(connection) => connection.is_write_vectored(),
+            Stream::Tls { stream, .. } => stream.is_write_vectored(),
         }
     }
 
@@ -157,5 +205,40 @@ impl AsyncWrite for Link {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         either!(self, stream => stream.poll_shutdown(cx))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::{TcpListener, TcpStream},
+    };
+
+    use super::*;
+    use crate::incoming::{Counts, incoming};
+
+    #[tokio::test]
+    async fn a_client_that_does_not_begin_to_speak_is_cut_off_and_one_that_did_may_take_its_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let counts = Counts { open: Gauge::default(), refused: Counter::default() };
+        let (connections, taking) = incoming(listener, 2, counts);
+        let (mut links, shaking) = links(connections, None);
+        let clients = async move {
+            let mut silent = TcpStream::connect(address).await.unwrap();
+            let mut link = links.next().await.unwrap().unwrap();
+            let mut client = TcpStream::connect(address).await.unwrap();
+            let mut other = links.next().await.unwrap().unwrap();
+            silent.write_all(b"PRI").await.unwrap();
+            client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+            link.read_exact(&mut [0; 3]).await.unwrap();
+            other.read_exact(&mut [0; PREFACE_BYTES]).await.unwrap();
+            tokio::time::pause();
+            assert_eq!(link.read(&mut [0]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+            assert!(timeout(PREFACE_WITHIN * 100, other.read(&mut [0])).await.is_err(), "it waits");
+        };
+        tokio::join!(taking, shaking, clients);
     }
 }

@@ -29,6 +29,7 @@ use plimsoll_proto::{
     },
 };
 use predictor::PredictorService;
+pub(crate) use stats::Counting;
 use stats::StatsService;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::transport::Server;
@@ -39,6 +40,7 @@ use tonic_health::{
 };
 
 use crate::{
+    answers::Answers,
     guard::Guard,
     incoming::{self, Counts, Listener},
     ingest::Ingest,
@@ -70,6 +72,10 @@ pub(crate) struct Parts {
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) shadow: Arc<shadow::Settings>,
     pub(crate) metrics: Arc<Metrics>,
+    /// Shared by all that predict.
+    pub(crate) answers: Arc<Answers>,
+    /// Shared by gRPC and the web page.
+    pub(crate) counting: Counting,
     pub(crate) calls: Calls,
     pub(crate) guard: Guard,
     /// Connections that may be there at once.
@@ -84,6 +90,7 @@ impl Parts {
             self.learned.clone(),
             self.ingest.clone(),
             self.placing.clone(),
+            self.counting.clone(),
             self.tasks.clone(),
             self.stopping.clone(),
         )
@@ -92,7 +99,7 @@ impl Parts {
     fn predictor(&self) -> PredictorService {
         PredictorService {
             learned: self.learned.clone(),
-            answers: Arc::default(),
+            answers: Arc::clone(&self.answers),
             settings: Arc::clone(&self.predict),
             shadow: Arc::clone(&self.shadow),
             ingest: self.ingest.clone(),

@@ -1,6 +1,7 @@
 //! GetStats, ListAttempts, GetAttempt and Watch: convert, call, convert.
 
 mod asked;
+mod counting;
 mod get;
 mod list;
 mod rows;
@@ -10,6 +11,7 @@ mod watch;
 use std::sync::Arc;
 
 use asked::filter;
+pub(crate) use counting::Counting;
 use plimsoll_proto::v1::{self as pb, stats_server::Stats};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -34,6 +36,7 @@ pub(super) struct StatsService {
     learned: Learned,
     ingest: Ingest,
     placing: Placing,
+    counting: Counting,
     tasks: TaskTracker,
     stopping: CancellationToken,
     watchers: Arc<Semaphore>,
@@ -45,11 +48,12 @@ impl StatsService {
         learned: Learned,
         ingest: Ingest,
         placing: Placing,
+        counting: Counting,
         tasks: TaskTracker,
         stopping: CancellationToken,
     ) -> Self {
         let watchers = Arc::new(Semaphore::new(watch::WATCHERS));
-        Self { learned, ingest, placing, tasks, stopping, watchers }
+        Self { learned, ingest, placing, counting, tasks, stopping, watchers }
     }
 }
 
@@ -64,7 +68,8 @@ impl Stats for StatsService {
         let caller = caller(&request);
         let request = request.into_inner();
         may_count(&caller, request.filter.as_ref())?;
-        let mut answer = get::get(&self.learned, &self.ingest, &self.placing, request).await?;
+        let mut answer =
+            get::get(&self.learned, &self.ingest, &self.placing, &self.counting, request).await?;
         if !caller.projects.is_all() {
             // these are over all projects
             answer.flaky.clear();
@@ -79,7 +84,7 @@ impl Stats for StatsService {
         let caller = caller(&request);
         let request = request.into_inner();
         may_count(&caller, request.filter.as_ref())?;
-        let page = list::list(&self.learned, &self.ingest, request).await?;
+        let page = list::list(&self.learned, &self.ingest, &self.counting, request).await?;
         Ok(Response::new(page))
     }
 

@@ -44,6 +44,7 @@ use tracing::Instrument as _;
 use crate::{
     admin::backup::ENDPOINT,
     admission,
+    answers::Answers,
     config::InForce,
     domain::Fault,
     gantry,
@@ -78,6 +79,8 @@ pub(crate) struct Parts {
     pub(crate) store: Store,
     pub(crate) ingest: Ingest,
     pub(crate) learned: Learned,
+    /// Shared with gRPC.
+    pub(crate) answers: Arc<Answers>,
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) shadow: Arc<shadow::Settings>,
     pub(crate) gantry: Arc<gantry::Settings>,

@@ -86,7 +86,7 @@ struct Shared {
 
 /// Serves until `stopping`, then lets running requests end.
 pub(super) async fn serve(
-    Listener { tcp, mut tls }: Listener,
+    Listener { tcp, tls }: Listener,
     router: Router,
     bounds: Bounds,
     metrics: Arc<Metrics>,
@@ -100,7 +100,7 @@ pub(super) async fn serve(
     let serving = async move {
         let mut running = JoinSet::new();
         while let Some(Some(Ok(connection))) = stopping.run_until_cancelled(incoming.next()).await {
-            let acceptor = tls.as_mut().map(Tls::acceptor);
+            let acceptor = tls.as_ref().map(Tls::acceptor);
             running.spawn(converse(Arc::clone(&shared), connection, acceptor));
             while running.try_join_next().is_some() {}
         }

@@ -228,7 +228,8 @@ impl Worker {
     }
 }
 
-/// With each block what it becomes if it thins. Packing takes long: not on a thread that serves others.
+/// With each block what it becomes if it thins. Packing takes long: not on a thread that serves others, nor on one that
+/// yields to all others, for the one writer waits for it.
 async fn packed(fates: Vec<(Fate, Option<u64>, Entry)>) -> Result<Vec<Packed>, StoreError> {
     let pack = |(fate, age, block): (Fate, Option<u64>, Entry)| {
         let value = match fate {
@@ -237,7 +238,7 @@ async fn packed(fates: Vec<(Fate, Option<u64>, Entry)>) -> Result<Vec<Packed>, S
         };
         (fate, age, block, value)
     };
-    let packed = store::pack_aside(move || fates.into_iter().map(pack).collect()).await;
+    let packed = tokio::task::spawn_blocking(move || fates.into_iter().map(pack).collect()).await;
     packed.map_err(|error| StoreError::Unavailable(format!("packing samples failed: {error}")))
 }
 

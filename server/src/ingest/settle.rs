@@ -61,6 +61,11 @@ impl Ingest {
             Err(TrySendError::Full(_) | TrySendError::Closed(_)) => false,
         }
     }
+
+    /// The same, but waits for a place in the queue; false if the worker has stopped.
+    pub(crate) async fn tell_in_turn(&self, told: Told) -> bool {
+        self.requests.send(Request::Settle { told }).await.is_ok()
+    }
 }
 
 impl Worker {

@@ -60,7 +60,6 @@ pub use kv::{
 pub use marker::FORMAT_VERSION;
 pub use memory::MemoryStore;
 pub use offline::{Filling, Offline};
-pub(crate) use packer::pack_aside;
 pub use records::{
     Loaded, count_verdicts, delete_attempt, ended_after, forget, forget_verdicts, have_samples,
     load_summaries, load_verdicts, open_attempts, put_attempt, put_summary, put_verdict, read_summary,

@@ -1,4 +1,4 @@
-//! Threads that pack samples. Packing keeps a core busy for milliseconds at a time, so it yields to whatever answers somebody:
+//! Threads that pack samples while nobody waits for it. Packing keeps a core busy for milliseconds at a time, so it yields to whatever answers somebody:
 //! these threads are nicer than all others of the process.
 
 use std::sync::OnceLock;
@@ -18,7 +18,7 @@ const NICER: i32 = 5;
 ///
 /// # Errors
 /// It panicked.
-pub(crate) async fn pack_aside<T: Send + 'static>(
+pub(super) async fn pack_aside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {
     // never dropped: a runtime cannot be where others wait

@@ -2,6 +2,8 @@
 //!
 //! Every step is one commit that holds the new and removes the old, so a crash leaves the one or the other.
 
+use tokio::task::JoinError;
+
 use super::{
     Store,
     chunk::{Effort, Run},
@@ -48,18 +50,31 @@ pub enum SealError {
 /// Nothing may append to the attempt between this call and the commit of the batch: what is appended in between, under the
 /// key of a fragment that the batch removes, would be lost. The one writer of an attempt sees to that.
 pub async fn roll(store: &Store, id: &AttemptId) -> Result<Roll, SealError> {
-    roll_up_to(store, id, u64::MAX).await
+    let page = loose(store, id, u64::MAX).await?;
+    let id = id.clone();
+    // whoever ends an attempt waits for this: on a thread as any other
+    packed(tokio::task::spawn_blocking(move || pack(&id, page)).await)
 }
 
-/// The same for the fragments that begin with a number up to `last`. Behind that number the attempt may grow meanwhile.
+/// The same for the fragments that begin with a number up to `last`, while nobody waits for it: on a thread that yields to others.
+/// Behind that number the attempt may grow meanwhile.
 pub async fn roll_up_to(store: &Store, id: &AttemptId, last: u64) -> Result<Roll, SealError> {
+    let page = loose(store, id, last).await?;
+    let id = id.clone();
+    packed(packer::pack_aside(move || pack(&id, page)).await)
+}
+
+/// As many fragments as fit into one commit, of those that begin with a number up to `last`.
+async fn loose(store: &Store, id: &AttemptId, last: u64) -> Result<Page, StoreError> {
     let mut page = store.scan(&Kind::Fragment.prefix_of(id), None, STEP).await?;
     let all = page.entries.len();
     page.entries.retain(|entry| keys::start_of(&entry.key).is_none_or(|start| start <= last));
     page.more &= page.entries.len() == all;
-    let id = id.clone();
-    // Packing a full step takes tens of milliseconds: too long for a thread that serves others.
-    let packed = packer::pack_aside(move || pack(&id, page)).await;
+    Ok(page)
+}
+
+/// Packing a full step takes tens of milliseconds: too long for a thread that serves others.
+fn packed(packed: Result<Result<Roll, RecordError>, JoinError>) -> Result<Roll, SealError> {
     Ok(packed.map_err(|error| StoreError::Unavailable(format!("packing samples failed: {error}")))??)
 }
 

@@ -5,7 +5,7 @@ use tonic::Status;
 
 use super::{
     super::{reply, status},
-    asked,
+    Counting, asked,
 };
 use crate::{
     domain::{Cause, Fault},
@@ -24,15 +24,13 @@ pub(super) async fn get(
     learned: &Learned,
     ingest: &Ingest,
     placing: &Placing,
+    counting: &Counting,
     request: pb::GetStatsRequest,
 ) -> Result<pb::GetStatsResponse, Status> {
     let question = asked::question(request).map_err(|fault| status::of_fault(&fault))?;
     let (stats, ingest, prices) = (learned.stats().clone(), ingest.clone(), prices(&placing.now()));
-    // a million attempts take their time: not on a thread that serves others
-    let counted =
-        tokio::task::spawn_blocking(move || Ok((stats.report(&question, &prices)?, ingest.flaky(FLAKY))));
-    let counted =
-        counted.await.map_err(|error| Status::internal(format!("counting ended badly: {error}")))?;
+    // a million attempts take their time
+    let counted = counting.run(move || Ok((stats.report(&question, &prices)?, ingest.flaky(FLAKY)))).await?;
     let (report, flaky) = counted.map_err(|fault: Fault| status::of_fault(&fault))?;
     Ok(pb::GetStatsResponse { flaky: flaky.into_iter().map(reply::flaky).collect(), ..answer(report) })
 }

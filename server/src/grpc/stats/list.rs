@@ -7,7 +7,7 @@ use plimsoll_proto::{limits, v1 as pb};
 use prost::Message as _;
 use tonic::Status;
 
-use super::filter;
+use super::{Counting, filter};
 use crate::{
     domain::{AttemptId, Fault},
     grpc::{convert, reply, status},
@@ -32,17 +32,18 @@ const TOKEN: &str = "a";
 pub(super) async fn list(
     learned: &Learned,
     ingest: &Ingest,
+    counting: &Counting,
     request: pb::ListAttemptsRequest,
 ) -> Result<pb::ListAttemptsResponse, Status> {
     let asked = Asked::read(&request).map_err(|fault| status::of_fault(&fault))?;
     let filter = filter(request.filter).map_err(|fault| status::of_fault(&fault))?;
     let (learned, query) = (learned.clone(), asked.query);
-    // a look at a million attempts takes its time: not on a thread that serves others
-    let chosen = tokio::task::spawn_blocking(move || {
+    // a look at a million attempts takes its time
+    let chosen = counting.run(move || {
         let listing = Listing::new(asked.order, asked.size, asked.after);
         learned.stats().list(&filter, listing)
     });
-    let chosen = chosen.await.map_err(|error| Status::internal(format!("choosing ended badly: {error}")))?;
+    let chosen = chosen.await?;
     let mut page = Page::new(query);
     for place in &chosen.places {
         let summary = ingest.listed(&place.attempt).await.map_err(|refusal| status::of_refusal(&refusal))?;
