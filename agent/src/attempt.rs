@@ -256,8 +256,7 @@ mod tests {
             interval: Duration::from_secs(1),
             delivery: delivery::Settings {
                 server: None,
-                ca: None,
-                token: None,
+                trust: delivery::Trust::default(),
                 spool_dir: root.path().to_owned(),
                 spool_bytes: 0,
             },

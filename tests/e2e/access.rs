@@ -132,10 +132,21 @@ fn who_has_some_projects_sees_nothing_of_the_others() {
 }
 
 #[test]
-fn where_a_certificate_is_required_a_client_without_one_is_sent_away() {
+fn where_a_certificate_is_required_a_client_without_one_is_sent_away_and_one_with_it_is_served() {
     let site = Site::start(&["--tls-client-ca-file", "CA", "--tls-client-required", "on"]);
     let refused = site.agent("reader-secret").call(&["attempts"]);
     assert_eq!(refused.code, Some(3), "{refused:?}");
+    let file = |name: &str| site.dir.path().join(name).display().to_string();
+    let known = |agent: Agent| {
+        agent
+            .with("PLIMSOLL_CLIENT_CERT", &file("client.crt"))
+            .with("PLIMSOLL_CLIENT_KEY", &file("client.key"))
+    };
+    let words = ["run", "--attempt", "ours", "--key", "package=p", "--", "true"];
+    let ran = known(site.agent("")).call(&words);
+    assert!(ran.code == Some(0) && !ran.stderr.contains("kept"), "{ran:?}");
+    let listed = known(site.agent("reader-secret")).json(&["attempts"]);
+    assert_eq!(listed["attempts"][0]["attempt"], "ours", "{listed}");
 }
 
 #[test]

@@ -191,9 +191,15 @@ fn next(lines: &mut impl Iterator<Item = std::io::Result<String>>) -> serde_json
     serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap()
 }
 
-fn end(mut child: Child) {
-    child.kill().unwrap();
-    child.wait().unwrap();
+/// A program that does not outlive its test.
+struct Kept(Child);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // it may have ended
+        let _gone = self.0.kill();
+        let _known = self.0.wait();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -201,23 +207,23 @@ async fn what_runs_is_told_line_by_line_where_there_is_no_terminal() {
     let site = site();
     let mut stream = Sender::connect(&site.server.url()).await.unwrap();
     stream.exchange(opening("a1", "zlib")).await.unwrap();
-    let mut child = site.agent.command(&["watch"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut child = Kept(site.agent.command(&["watch"]).stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
     assert_eq!(next(&mut lines)["running"][0]["attempt"], "a1");
     stream.exchange(batch("a1", 1, 2)).await.unwrap();
     stream.exchange(finish("a1", 2, Some(0))).await.unwrap();
     let mut changes = std::iter::from_fn(|| Some(next(&mut lines)));
     assert!(changes.any(|change| change["ended"] == serde_json::json!(["a1"])));
-    end(child);
+    drop(child);
     let text = refused(&site, "watch -o text");
     assert!(text.contains("-o json"), "{text}");
     // one that loses its server says so
-    let mut child =
-        site.agent.command(&["watch"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut command = site.agent.command(&["watch"]);
+    let mut child = Kept(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
     next(&mut lines);
     site.server.kill().unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(3));
+    assert_eq!(child.0.wait().unwrap().code(), Some(3));
     drop(site.dir);
 }
 
@@ -240,21 +246,20 @@ async fn a_screen_shows_what_runs_until_q_and_leaves_the_terminal_as_it_was() {
     command.env("SHELL", "/bin/sh").env("P", &Programs::for_tests().agent).env("NO_COLOR", "1");
     command.env("PLIMSOLL_SERVER", site.server.url());
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = piped.spawn().unwrap();
-    let mut typed = child.stdin.take().unwrap();
-    let mut shown = BufReader::new(child.stdout.take().unwrap());
+    let mut child = Kept(piped.spawn().unwrap());
+    let mut typed = child.0.stdin.take().unwrap();
+    let mut shown = BufReader::new(child.0.stdout.take().unwrap());
     let mut screen = Vec::new();
     // drawn in pieces that end with a letter of the foot
-    while !String::from_utf8_lossy(&screen).contains("quit (q)") {
-        assert!(shown.read_until(b')', &mut screen).unwrap() > 0, "{}", String::from_utf8_lossy(&screen));
-    }
-    while !String::from_utf8_lossy(&screen).contains("1 running") {
-        shown.read_until(b')', &mut screen).unwrap();
+    for part in ["quit (q)", "1 running"] {
+        while !String::from_utf8_lossy(&screen).contains(part) {
+            assert!(shown.read_until(b')', &mut screen).unwrap() > 0, "{}", String::from_utf8_lossy(&screen));
+        }
     }
     typed.write_all(b"q").unwrap();
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut shown, &mut rest).unwrap();
-    child.wait().unwrap();
+    child.0.wait().unwrap();
     let screen = String::from_utf8_lossy(&screen).into_owned();
     assert!(screen.contains("93 %") && screen.contains("<script>alert"), "{screen:?}");
     assert!(!screen.contains('\u{202e}') && !screen.contains("\u{1b}[31m"), "{screen:?}");

@@ -1,6 +1,6 @@
 //! Asks the server, once, within a time.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use plimsoll_proto::v1::{
     ExplainResponse, GetAttemptRequest, GetAttemptResponse, GetStatsRequest, GetStatsResponse,
@@ -14,6 +14,7 @@ use tonic::{
 use tonic_types::StatusExt as _;
 
 use crate::delivery::{
+    Trust,
     route::{endpoint, name},
     token::{Token, with_token},
     trouble::{broken, innermost},
@@ -54,37 +55,36 @@ impl Failure {
 }
 
 impl Client {
-    /// Connects to a server. `ca` names a PEM file with the CA certificates to trust instead of the system's,
-    /// `token` says who asks.
+    /// Connects to a server.
     ///
     /// # Errors
     /// The address is wrong, the certificates cannot be read, or nobody answers there.
-    pub async fn connect(server: &str, ca: Option<&Path>, token: Option<Token>) -> Result<Self, Failure> {
-        let endpoint: Endpoint = endpoint(server, ca).map_err(Failure::Question)?.timeout(PATIENCE);
+    pub async fn connect(server: &str, trust: &Trust) -> Result<Self, Failure> {
+        let endpoint: Endpoint = endpoint(server, trust).map_err(Failure::Question)?.timeout(PATIENCE);
         let server = name(&endpoint);
         let connected = endpoint.connect().await;
         let channel = connected
             .map_err(|error| Failure::NoAnswer(format!("no server at {server} ({})", innermost(&error))))?;
-        Ok(Self { channel, server, token })
+        Ok(Self { channel, server, token: trust.token.clone() })
     }
 
     pub(crate) async fn predict(&self, question: PredictRequest) -> Result<Prediction, Failure> {
-        let answer = self.predictor().predict(self.ask(question)?).await;
+        let answer = self.predictor().predict(self.ask(question).await?).await;
         self.answer(answer)?.prediction.ok_or_else(|| self.empty())
     }
 
     pub(super) async fn explain(&self, question: PredictRequest) -> Result<ExplainResponse, Failure> {
-        let answer = self.predictor().explain(self.ask(question)?).await;
+        let answer = self.predictor().explain(self.ask(question).await?).await;
         self.answer(answer)
     }
 
     pub(crate) async fn should_retry(&self, question: ShouldRetryRequest) -> Result<Verdict, Failure> {
-        let answer = self.predictor().should_retry(self.ask(question)?).await;
+        let answer = self.predictor().should_retry(self.ask(question).await?).await;
         self.answer(answer)?.verdict.ok_or_else(|| self.empty())
     }
 
     pub(super) async fn stats(&self, question: GetStatsRequest) -> Result<GetStatsResponse, Failure> {
-        let answer = self.counter().get_stats(self.ask(question)?).await;
+        let answer = self.counter().get_stats(self.ask(question).await?).await;
         self.answer(answer)
     }
 
@@ -92,22 +92,22 @@ impl Client {
         &self,
         question: ListAttemptsRequest,
     ) -> Result<ListAttemptsResponse, Failure> {
-        let answer = self.counter().list_attempts(self.ask(question)?).await;
+        let answer = self.counter().list_attempts(self.ask(question).await?).await;
         self.answer(answer)
     }
 
     pub(super) async fn attempt(&self, question: GetAttemptRequest) -> Result<GetAttemptResponse, Failure> {
-        let answer = self.counter().get_attempt(self.ask(question)?).await;
+        let answer = self.counter().get_attempt(self.ask(question).await?).await;
         self.answer(answer)
     }
 
     /// A question of somebody who says who he is, if he can.
-    fn ask<T>(&self, question: T) -> Result<Request<T>, Failure> {
-        with_token(self.token.as_ref(), question).map_err(Failure::Question)
+    async fn ask<T>(&self, question: T) -> Result<Request<T>, Failure> {
+        with_token(self.token.as_ref(), question).await.map_err(Failure::Question)
     }
 
     pub(super) async fn watch(&self) -> Result<Streaming<WatchResponse>, Failure> {
-        let answer = self.counter().watch(self.ask(WatchRequest {})?).await;
+        let answer = self.counter().watch(self.ask(WatchRequest {}).await?).await;
         self.answer(answer)
     }
 
@@ -165,9 +165,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_missing_server_is_said_in_plain_words() {
-        let failure = Client::connect("127.0.0.1:1", None, None).await.unwrap_err();
+        let failure = Client::connect("127.0.0.1:1", &Trust::default()).await.unwrap_err();
         assert_eq!(failure.to_string(), "no server at http://127.0.0.1:1 (connection refused)");
         assert_eq!(failure.status(), 3);
-        assert_eq!(Client::connect("http://no spaces", None, None).await.unwrap_err().status(), 2);
+        let wrong = Client::connect("http://no spaces", &Trust::default()).await;
+        assert_eq!(wrong.unwrap_err().status(), 2);
     }
 }

@@ -1,10 +1,6 @@
 //! What all commands that measure have in common: of what, how often, and where to.
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::Args;
 use nix::unistd::geteuid;
@@ -82,10 +78,10 @@ impl DeliveryArgs {
 
     /// Where samples go.
     fn delivery(&self, job: &Job) -> delivery::Settings {
+        let server = Some(self.server.clone()).filter(|server| !server.is_empty() && server != "none");
         delivery::Settings {
-            server: Some(self.server.clone()).filter(|server| !server.is_empty() && server != "none"),
-            ca: self.trust.ca().map(Path::to_owned),
-            token: self.trust.token(),
+            trust: self.trust.towards(server.as_deref()),
+            server,
             spool_dir: self.spool_dir.clone().unwrap_or_else(|| spool_dir(job)),
             spool_bytes: self.spool_max,
         }

@@ -19,15 +19,15 @@ use std::{
     env,
     ffi::{OsStr, OsString},
     io::{self, Write as _},
-    path::Path,
+    path::PathBuf,
 };
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
     ask::{Answer, Client, Failure},
-    delivery::Token,
-    key::{Job, NAMES},
+    delivery::{Token, Trust, route::is_read_by_others},
+    key::{self, Job, NAMES},
 };
 
 /// Where a server is if nobody says otherwise.
@@ -70,19 +70,22 @@ struct ServerArgs {
     trust: TrustArgs,
 }
 
-/// Whom to trust.
+/// Whom to trust, and what to show.
 #[derive(Debug, Args)]
 struct TrustArgs {
     /// CA certificates (PEM) to trust instead of the system's, for a server behind https://.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, env = "PLIMSOLL_CA")]
     ca: Option<OsString>,
+    /// Certificate (PEM) to show to a server that asks for one; with --client-key.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, env = "PLIMSOLL_CLIENT_CERT")]
+    client_cert: Option<OsString>,
+    /// Private key (PEM) of this certificate.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, env = "PLIMSOLL_CLIENT_KEY")]
+    client_key: Option<OsString>,
     /// File with the token that says who asks, for a server that wants to know; read again when it is renewed. A token in
-    /// `PLIMSOLL_TOKEN` does the same.
+    /// `PLIMSOLL_TOKEN` does the same, and is not handed on to a build. No option takes one: everybody on the machine sees options.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, env = "PLIMSOLL_TOKEN_FILE")]
     token_file: Option<OsString>,
-    // a variable and no option: options are seen by everybody on the machine
-    #[arg(long, hide = true, env = "PLIMSOLL_TOKEN", hide_env_values = true)]
-    token: Option<String>,
 }
 
 /// What is built.
@@ -95,21 +98,22 @@ struct KeyArgs {
 
 impl ServerArgs {
     async fn connect(&self) -> Result<Client, Failure> {
-        Client::connect(&self.server, self.trust.ca(), self.trust.token()).await
+        Client::connect(&self.server, &self.trust.towards(Some(&self.server))).await
     }
 }
 
 impl TrustArgs {
-    /// The file, where one is named. A variable that is set to nothing names none.
-    fn ca(&self) -> Option<&Path> {
-        self.ca.as_deref().filter(|path| !path.is_empty()).map(Path::new)
-    }
-
-    /// What says who asks; the file before the variable.
-    fn token(&self) -> Option<Token> {
-        let file = self.token_file.as_ref().filter(|path| !path.is_empty());
-        let text = self.token.as_ref().filter(|text| !text.is_empty());
-        file.map(|path| Token::File(path.into())).or_else(|| text.cloned().map(Token::Text))
+    /// What is trusted at, and shown to, this server; a token's file before its variable. It is told if others can read the token.
+    fn towards(&self, server: Option<&str>) -> Trust {
+        // a variable that is set to nothing names no file
+        let file = |path: &Option<OsString>| path.clone().filter(|path| !path.is_empty()).map(PathBuf::from);
+        let token = file(&self.token_file).map(Token::File).or_else(|| key::token().map(Token::Text));
+        if let Some(server) = server.filter(|server| token.is_some() && is_read_by_others(server)) {
+            tracing::warn!(
+                "the token goes to {server} in plain text, where others can read it: use https://"
+            );
+        }
+        Trust { ca: file(&self.ca), certificate: file(&self.client_cert), key: file(&self.client_key), token }
     }
 }
 

@@ -83,7 +83,8 @@ async fn open(
 ) -> Result<(Welcome, Streaming<ServerMessage>), Trouble> {
     let channel = route.connect().await.map_err(|error| Trouble::unreachable(&error))?;
     let mut client = CollectorClient::new(channel);
-    let messages = with_token(route.token(), ReceiverStream::new(receiver)).map_err(Trouble::nameless)?;
+    let messages = with_token(route.token(), ReceiverStream::new(receiver)).await;
+    let messages = messages.map_err(Trouble::nameless)?;
     let answer = client.stream(messages).await;
     let mut answers =
         answer.map_err(|status| Trouble::refused_at_once(&status, &route.server()))?.into_inner();

@@ -18,6 +18,7 @@ mod spool;
 mod tls;
 pub(crate) mod token;
 pub(crate) mod trouble;
+mod trust;
 mod uplink;
 
 #[cfg(test)]
@@ -44,6 +45,7 @@ use route::{Internet, Network, Route, endpoint};
 use shared::Shared;
 use spool::Spool;
 pub use token::Token;
+pub use trust::Trust;
 use uplink::{Ending, Patience, deliver};
 
 /// What is left of the patience after the own attempt is sealed may go to earlier ones, but no more than this.
@@ -54,10 +56,8 @@ const ORPHAN_PATIENCE: Duration = Duration::from_secs(1);
 pub struct Settings {
     /// Address of the server, for example `http://127.0.0.1:7410`; `None` measures only.
     pub server: Option<String>,
-    /// PEM file with the CA certificates to trust instead of the system's, for `https://`.
-    pub ca: Option<PathBuf>,
-    /// What says who delivers.
-    pub token: Option<Token>,
+    /// Whom to trust there, and what says who delivers.
+    pub trust: Trust,
     /// Directory for what the server has not acknowledged yet.
     pub spool_dir: PathBuf,
     /// Bytes that all spool files together may take.
@@ -115,8 +115,8 @@ impl Delivery {
         });
         let shared = Arc::new(Shared::new(Backlog::new(hello, spool.ok())));
         let tracker = TaskTracker::new();
-        let endpoint = (server.to_owned(), settings.ca.clone(), settings.token.clone());
-        let uplink = tracker.spawn(own(endpoint, network, Arc::clone(&shared)));
+        let (server, trust) = (server.to_owned(), settings.trust.clone());
+        let uplink = tracker.spawn(own(server, trust, network, Arc::clone(&shared)));
         let orphans = tracker.spawn(deliver_orphans(settings.spool_dir.clone(), Arc::clone(&shared)));
         let (uplink, orphans) = (AbortOnDropHandle::new(uplink), AbortOnDropHandle::new(orphans));
         Self { sending: Some(Sending { shared, no_spool, uplink, orphans }) }
@@ -183,7 +183,7 @@ fn report(shared: &Shared, ending: Ending, no_spool: Option<String>) -> Report {
         let lost = backlog.lost();
         match ending {
             Ending::Delivered => Report { delivered: true, lost, kept: None, problem: trouble },
-            Ending::Refused(text) | Ending::GaveUp(text) => Report {
+            Ending::Refused(text) | Ending::Left(text) | Ending::GaveUp(text) => Report {
                 delivered: false,
                 lost: lost.saturating_add(backlog.unspooled()),
                 kept: backlog.path().filter(|path| matches!(path.try_exists(), Ok(true))).map(PathBuf::from),
@@ -194,13 +194,9 @@ fn report(shared: &Shared, ending: Ending, no_spool: Option<String>) -> Report {
 }
 
 /// Reads the certificates here and not before: the build does not wait for that either.
-async fn own(
-    (server, ca, token): (String, Option<PathBuf>, Option<Token>),
-    network: Arc<dyn Network>,
-    shared: Arc<Shared>,
-) -> Ending {
-    match endpoint(&server, ca.as_deref()) {
-        Ok(endpoint) => deliver(&Route::new(endpoint, token, network), &shared, Patience::Own).await,
+async fn own(server: String, trust: Trust, network: Arc<dyn Network>, shared: Arc<Shared>) -> Ending {
+    match endpoint(&server, &trust) {
+        Ok(endpoint) => deliver(&Route::new(endpoint, trust.token, network), &shared, Patience::Own).await,
         Err(text) => Ending::GaveUp(text),
     }
 }

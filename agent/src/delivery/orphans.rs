@@ -22,6 +22,8 @@ use super::{
 
 /// Files that one run delivers at most.
 const ORPHANS: usize = 100;
+/// Files that one run leaves to others at most: a question each, and they must not hide what comes after them.
+const LEFT: usize = 1000;
 /// Records that are read in one go: below a millisecond, so that a large file does not hold up the samples of this run.
 const RECORDS: usize = 200;
 /// Troubles in a row after which the rest is left to another run.
@@ -36,9 +38,9 @@ pub(super) async fn deliver_orphans(dir: PathBuf, own: Arc<Shared>) {
         return;
     };
     sweep_drafts(&dir, &own);
-    let mut delivered = 0;
+    let (mut delivered, mut left) = (0, 0);
     for entry in list(&dir, SPOOL) {
-        if delivered == ORPHANS {
+        if delivered == ORPHANS || left == LEFT {
             return;
         }
         let Some(orphan) = take_over(&entry.path).await else {
@@ -47,6 +49,10 @@ pub(super) async fn deliver_orphans(dir: PathBuf, own: Arc<Shared>) {
         delivered += 1;
         match deliver(&route, &orphan, Patience::Orphan { tries: TRIES }).await {
             Ending::Delivered => tracing::info!(path = %entry.path.display(), "delivered an earlier attempt"),
+            Ending::Left(why) => {
+                (delivered, left) = (delivered - 1, left + 1);
+                tracing::debug!(why, path = %entry.path.display(), "an earlier attempt is left to others");
+            }
             Ending::Refused(why) => tracing::debug!(why, "an earlier attempt was refused"),
             Ending::GaveUp(why) => {
                 tracing::debug!(why, "earlier attempts have to wait");

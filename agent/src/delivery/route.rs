@@ -7,15 +7,16 @@ use std::{
     fmt::Debug,
     fs::File,
     io::{self, Read as _},
+    net::IpAddr,
     path::Path,
     pin::Pin,
     sync::Arc,
     time::Duration,
 };
 
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Error};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Error, Identity, Uri};
 
-use super::{token::Token, trouble::innermost};
+use super::{token::Token, trouble::innermost, trust::Trust};
 
 /// How long a TCP connection may take to come about, and as long the TLS handshake.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
@@ -26,10 +27,12 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 const WINDOW_BYTES: u32 = 64 * 1024;
 /// Requests that may wait for the connection: an agent makes one or two.
 const WAITING_REQUESTS: usize = 4;
-/// Bytes of a file with CA certificates, at most: the bundles of whole systems have a quarter of a MiB.
-const CA_BYTES: u64 = 4 << 20;
+/// Bytes of a file with certificates or a key, at most: the bundles of whole systems have a quarter of a MiB.
+const PEM_BYTES: u64 = 4 << 20;
 /// What a certificate begins with in a PEM file.
-const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
+const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
+/// How that of a private key ends, of which there are several kinds.
+const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
 /// A server's address, and the network that leads to it.
 #[derive(Debug, Clone)]
@@ -85,11 +88,21 @@ pub(crate) fn name(endpoint: &Endpoint) -> String {
     endpoint.uri().to_string().trim_end_matches('/').to_owned()
 }
 
-/// Where a server is, and how to connect to it. `ca` names a PEM file with the CA certificates to trust instead of the system's.
+/// Whether others can read what is sent to this server: it goes in plain text to another machine.
+pub(crate) fn is_read_by_others(server: &str) -> bool {
+    let (scheme, place) = server.split_once("://").unwrap_or(("http", server));
+    let Ok(uri) = format!("http://{place}").parse::<Uri>() else { return false };
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let here =
+        host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    scheme.eq_ignore_ascii_case("http") && !here
+}
+
+/// Where a server is, and how to connect to it.
 ///
 /// # Errors
-/// The address is not one, or the certificates cannot be read; in words.
-pub(crate) fn endpoint(server: &str, ca: Option<&Path>) -> Result<Endpoint, String> {
+/// The address is not one, or the certificates or the key cannot be read; in words.
+pub(crate) fn endpoint(server: &str, trust: &Trust) -> Result<Endpoint, String> {
     let url = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
     let wrong = |why: &str| format!("{server:?} is not an address: {why}");
     let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -97,7 +110,7 @@ pub(crate) fn endpoint(server: &str, ca: Option<&Path>) -> Result<Endpoint, Stri
     let endpoint = match scheme.as_deref() {
         Some("http") => endpoint,
         Some("https") => {
-            let tls = tls(ca)?.timeout(CONNECT_PATIENCE);
+            let tls = tls(trust)?.timeout(CONNECT_PATIENCE);
             endpoint.tls_config(tls).map_err(|error| no_tls(&innermost(&error)))?
         }
         _ => return Err(wrong("expected http://HOST:PORT or https://HOST:PORT")),
@@ -113,21 +126,37 @@ pub(crate) fn endpoint(server: &str, ca: Option<&Path>) -> Result<Endpoint, Stri
         .keep_alive_while_idle(true))
 }
 
-fn tls(ca: Option<&Path>) -> Result<ClientTlsConfig, String> {
-    let Some(path) = ca else {
-        return Ok(ClientTlsConfig::new().with_native_roots());
+fn tls(trust: &Trust) -> Result<ClientTlsConfig, String> {
+    let tls = match &trust.ca {
+        Some(path) => {
+            ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem("--ca", path, CERTIFICATE)?))
+        }
+        None => ClientTlsConfig::new().with_native_roots(),
     };
-    let pem = certificates(path).map_err(|error| format!("--ca {}: {error}", path.display()))?;
-    Ok(ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)))
+    match (&trust.certificate, &trust.key) {
+        (Some(certificate), Some(key)) => {
+            let certificate = pem("--client-cert", certificate, CERTIFICATE)?;
+            Ok(tls.identity(Identity::from_pem(certificate, pem("--client-key", key, PRIVATE_KEY)?)))
+        }
+        (None, None) => Ok(tls),
+        _one => Err("--client-cert and --client-key (PLIMSOLL_CLIENT_CERT, PLIMSOLL_CLIENT_KEY): \
+                     one is of no use without the other"
+            .to_owned()),
+    }
 }
 
-fn certificates(path: &Path) -> io::Result<Vec<u8>> {
+/// A PEM file that an option names, if it holds this.
+fn pem(option: &str, path: &Path, holds: &str) -> Result<Vec<u8>, String> {
+    let wrong = |error: io::Error| format!("{option} {}: {error}", path.display());
     let mut pem = Vec::new();
-    File::open(path)?.take(CA_BYTES).read_to_end(&mut pem)?;
-    if pem.windows(CERTIFICATE.len()).any(|window| window == CERTIFICATE) {
+    File::open(path).and_then(|file| file.take(PEM_BYTES).read_to_end(&mut pem)).map_err(wrong)?;
+    if pem.windows(holds.len()).any(|window| window == holds.as_bytes()) {
         return Ok(pem);
     }
-    Err(io::Error::other("no certificate in it; expected PEM, that is, -----BEGIN CERTIFICATE-----"))
+    let what = if holds == CERTIFICATE { "certificate" } else { "private key" };
+    let begin = what.to_ascii_uppercase();
+    let missing = format!("no {what} in it; expected PEM, that is, -----BEGIN {begin}-----");
+    Err(wrong(io::Error::other(missing)))
 }
 
 fn no_tls(why: &str) -> String {
@@ -141,10 +170,10 @@ mod tests {
     #[test]
     fn only_the_two_schemes_are_addresses() {
         for good in ["127.0.0.1:1", "http://host:1", "host", "http://[::1]:1"] {
-            assert!(endpoint(good, None).is_ok(), "{good}");
+            assert!(endpoint(good, &Trust::default()).is_ok(), "{good}");
         }
         for bad in ["grpc://host:1", "http://no spaces", "", "http://", "unix:///run/x", "ftp://host"] {
-            let error = endpoint(bad, None).unwrap_err();
+            let error = endpoint(bad, &Trust::default()).unwrap_err();
             assert!(error.contains("is not an address"), "{bad}: {error}");
         }
     }
@@ -153,11 +182,36 @@ mod tests {
     fn a_file_without_certificates_is_named() {
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join("ca.pem");
-        let error = endpoint("https://host", Some(&path)).unwrap_err();
+        let trust = Trust { ca: Some(path.clone()), ..Trust::default() };
+        let error = endpoint("https://host", &trust).unwrap_err();
         assert!(error.starts_with(&format!("--ca {}: ", path.display())), "{error}");
         std::fs::write(&path, "not PEM").unwrap();
-        let error = endpoint("https://host", Some(&path)).unwrap_err();
+        let error = endpoint("https://host", &trust).unwrap_err();
         assert!(error.contains("no certificate in it"), "{error}");
-        assert!(endpoint("http://host", Some(&path)).is_ok(), "plain text needs none");
+        assert!(endpoint("http://host", &trust).is_ok(), "plain text needs none");
+    }
+
+    #[test]
+    fn a_certificate_and_its_key_are_named_together() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("client.pem");
+        std::fs::write(&path, CERTIFICATE).unwrap();
+        let alone = Trust { certificate: Some(path.clone()), ..Trust::default() };
+        assert!(endpoint("https://host", &alone).unwrap_err().contains("without the other"));
+        let swapped = Trust { key: Some(path), ..alone };
+        let error = endpoint("https://host", &swapped).unwrap_err();
+        assert!(error.starts_with("--client-key ") && error.contains("no private key in it"), "{error}");
+    }
+
+    #[test]
+    fn plain_text_to_another_machine_is_read_by_others() {
+        for safe in
+            ["http://localhost:1", "127.0.0.1:1", "http://[::1]:1", "https://host", "HTTP://127.9.9.9"]
+        {
+            assert!(!is_read_by_others(safe), "{safe}");
+        }
+        for open in ["http://host:1", "HTTP://10.0.0.1", "host:1", "http://localhost.example"] {
+            assert!(is_read_by_others(open), "{open}");
+        }
     }
 }

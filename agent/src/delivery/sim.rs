@@ -33,7 +33,7 @@ use tonic::{
 use turmoil::{Builder, Sim, net};
 
 use super::{
-    Delivery, Report, Settings,
+    Delivery, Report, Settings, Trust,
     backlog::MEMORY_SAMPLES,
     fake::{State, service},
     room::list,
@@ -123,7 +123,7 @@ async fn build(dir: &Path, spool_bytes: u64, runs: &RefCell<Runs>, seconds: u64)
     let run = runs.borrow().pushed.len() as u64 + 1;
     runs.borrow_mut().pushed.insert(run, 0);
     let server = Some(format!("http://server:{PORT}"));
-    let settings = Settings { server, ca: None, token: None, spool_dir: dir.to_owned(), spool_bytes };
+    let settings = Settings { server, trust: Trust::default(), spool_dir: dir.to_owned(), spool_bytes };
     let attempt = format!("run-{run}");
     let hello = Hello { session: format!("session-{run}"), attempt, ..Hello::default() };
     let mut delivery = Delivery::start_over(Arc::new(Simulated), &settings, hello);

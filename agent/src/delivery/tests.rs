@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tonic::Code;
 
 use super::{
-    Delivery, Report, Settings,
+    Delivery, Report, Settings, Trust,
     backlog::{Backlog, MEMORY_SAMPLES},
     fake::{Fake, Faults, Held, Seen},
     room::list,
@@ -20,8 +20,7 @@ pub(super) const LONG: Duration = Duration::from_mins(1);
 pub(super) fn settings(dir: &TempDir, url: &str) -> Settings {
     Settings {
         server: Some(url.to_owned()),
-        ca: None,
-        token: None,
+        trust: Trust::default(),
         spool_dir: dir.path().join("spool"),
         spool_bytes: 1 << 20,
     }
@@ -233,6 +232,17 @@ async fn a_refused_orphan_is_set_aside_and_blocks_no_other() {
     run_until_finished(&dir, &mut fake, "good").await;
     assert_eq!(files(&dir, "refused").len(), 2);
     assert_eq!(files(&dir, "spool"), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn an_orphan_that_only_its_own_job_may_deliver_stays_and_blocks_no_other() {
+    let dir = TempDir::new().unwrap();
+    let theirs = leave_behind(&dir, "theirs", 3);
+    leave_behind(&dir, "good", 3);
+    let refuse = [("theirs".to_owned(), Code::PermissionDenied)];
+    let mut fake = Fake::start(Faults { refuse: refuse.into(), ..Faults::default() }).await;
+    run_until_finished(&dir, &mut fake, "good").await;
+    assert_eq!((files(&dir, "spool"), files(&dir, "refused")), (vec![theirs], Vec::new()));
 }
 
 #[tokio::test]

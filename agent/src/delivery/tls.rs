@@ -13,7 +13,8 @@ pub(super) fn in_words(error: &Error) -> String {
             "the server speaks no HTTP/2 there: use its gRPC port".to_owned()
         }
         Error::AlertReceived(AlertDescription::CertificateRequired) => {
-            "the server asks for a client certificate, which this agent has not".to_owned()
+            "the server asks for a client certificate: name one with --client-cert FILE and --client-key FILE"
+                .to_owned()
         }
         other => format!("TLS: {other}"),
     }

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 
 use super::{
-    Delivery, Report, Settings,
+    Delivery, Report, Settings, Trust,
     fake::{Fake, Faults},
 };
 use crate::ask::{self, Client, PredictFormat};
@@ -40,11 +40,14 @@ fn at(fake: &Fake, origin: &str) -> String {
     format!("{origin}:{port}")
 }
 
+fn trusting(ca: Option<PathBuf>) -> Trust {
+    Trust { ca, ..Trust::default() }
+}
+
 async fn deliver(dir: &TempDir, server: String, ca: Option<PathBuf>) -> Report {
     let settings = Settings {
         server: Some(server),
-        ca,
-        token: None,
+        trust: trusting(ca),
         spool_dir: dir.path().join("spool"),
         spool_bytes: 1 << 20,
     };
@@ -57,7 +60,7 @@ async fn deliver(dir: &TempDir, server: String, ca: Option<PathBuf>) -> Report {
 /// Neither an attempt nor a question reaches the server, and both say why in these words. What a broken connection is called
 /// depends on who notices first.
 async fn assert_problem(dir: &TempDir, server: String, ca: Option<PathBuf>, words: &[&str]) {
-    let asked = match Client::connect(&server, ca.as_deref(), None).await {
+    let asked = match Client::connect(&server, &trusting(ca.clone())).await {
         Ok(client) => ask::predict(&client, Key::default(), PredictFormat::Text).await,
         Err(failure) => Err(failure),
     };
@@ -73,7 +76,7 @@ async fn delivers_and_asks_over_tls_with_a_named_authority() {
     let dir = TempDir::new().unwrap();
     let (fake, ca) = start(&dir, "localhost").await;
     let server = at(&fake, "https://localhost");
-    Client::connect(&server, Some(&ca), None).await.unwrap();
+    Client::connect(&server, &trusting(Some(ca.clone()))).await.unwrap();
     let report = deliver(&dir, server, Some(ca)).await;
     assert_eq!(report, Report { delivered: true, ..Report::default() });
     assert_eq!(fake.attempt("a").samples.len(), 1);

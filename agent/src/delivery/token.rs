@@ -4,9 +4,13 @@ use std::{
     fmt,
     fs::File,
     io::{self, Read as _},
-    path::PathBuf,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    time::Duration,
 };
 
+use nix::fcntl::OFlag;
+use tokio::{task::spawn_blocking, time::timeout};
 use tonic::{
     Request,
     metadata::{Ascii, MetadataValue},
@@ -14,6 +18,8 @@ use tonic::{
 
 /// Bytes of a token, at most, as the server takes them.
 const TOKEN_BYTES: u64 = 16 * 1024;
+/// How long a file system may take to show one. A thread that hangs in it is left behind.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A token, or where it lies. It is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -34,15 +40,11 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    fn header(&self) -> Result<MetadataValue<Ascii>, String> {
+    async fn header(&self) -> Result<MetadataValue<Ascii>, String> {
         let text = match self {
             Self::Text(text) => text.clone(),
             Self::File(path) => {
-                let wrong = |error: io::Error| format!("token: cannot read {}: {error}", path.display());
-                let mut text = String::new();
-                let file = File::open(path).map_err(wrong)?;
-                file.take(TOKEN_BYTES + 1).read_to_string(&mut text).map_err(wrong)?;
-                text
+                read(path).await.map_err(|error| format!("token: cannot read {}: {error}", path.display()))?
             }
         };
         let token = text.trim();
@@ -60,14 +62,34 @@ impl Token {
     }
 }
 
+/// Reads beside the agent's only thread, which takes the samples.
+async fn read(path: &Path) -> io::Result<String> {
+    let path = path.to_owned();
+    match timeout(PATIENCE, spawn_blocking(move || read_now(&path))).await {
+        Ok(read) => read.map_err(io::Error::other)?,
+        Err(_elapsed) => Err(io::Error::other(format!("no answer within {PATIENCE:?}"))),
+    }
+}
+
+fn read_now(path: &Path) -> io::Result<String> {
+    // to open a pipe is to wait for its writer
+    let file = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut text = String::new();
+    file.take(TOKEN_BYTES + 1).read_to_string(&mut text)?;
+    Ok(text)
+}
+
 /// A request with the token, if there is one.
 ///
 /// # Errors
 /// The token cannot be read, or is none; in words.
-pub(crate) fn with_token<T>(token: Option<&Token>, message: T) -> Result<Request<T>, String> {
+pub(crate) async fn with_token<T>(token: Option<&Token>, message: T) -> Result<Request<T>, String> {
     let mut request = Request::new(message);
     if let Some(token) = token {
-        request.metadata_mut().insert("authorization", token.header()?);
+        request.metadata_mut().insert("authorization", token.header().await?);
     }
     Ok(request)
 }
@@ -76,27 +98,36 @@ pub(crate) fn with_token<T>(token: Option<&Token>, message: T) -> Result<Request
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_renewed_file_is_read_again_and_a_token_is_never_shown() {
+    #[tokio::test]
+    async fn a_renewed_file_is_read_again_and_a_token_is_never_shown() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         let token = Token::File(path.clone());
-        let sent = || {
-            let request = with_token(Some(&token), ())?;
+        let sent = async || {
+            let request = with_token(Some(&token), ()).await?;
             Ok(request.metadata().get("authorization").unwrap().to_str().unwrap().to_owned())
         };
-        let missing: Result<String, String> = sent();
+        let missing: Result<String, String> = sent().await;
         assert!(missing.unwrap_err().starts_with("token: cannot read"));
         for text in ["one", "two"] {
             std::fs::write(&path, format!("{text}\n")).unwrap();
-            assert_eq!(sent(), Ok(format!("Bearer {text}")));
+            assert_eq!(sent().await, Ok(format!("Bearer {text}")));
         }
         std::fs::write(&path, "x".repeat(20_000)).unwrap();
-        assert!(sent().unwrap_err().contains("expected 1 to 16384"));
-        let shown = format!("{:?}", with_token(Some(&Token::Text("secret".into())), ()).unwrap());
+        assert!(sent().await.unwrap_err().contains("expected 1 to 16384"));
+        let shown = format!("{:?}", with_token(Some(&Token::Text("secret".into())), ()).await.unwrap());
         assert!(!shown.contains("secret"), "{shown}");
         for wrong in ["", "a\nb", "\u{e9}"] {
-            assert!(with_token(Some(&Token::Text(wrong.into())), ()).is_err(), "{wrong:?}");
+            assert!(with_token(Some(&Token::Text(wrong.into())), ()).await.is_err(), "{wrong:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_pipe_that_nobody_writes_to_holds_nobody_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let problem = with_token(Some(&Token::File(path)), ()).await.unwrap_err();
+        assert!(problem.ends_with("it is no regular file"), "{problem}");
     }
 }

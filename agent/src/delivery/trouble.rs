@@ -31,6 +31,8 @@ pub(super) enum Kind {
     Held,
     /// The server serves nobody like us: only people can mend that, on one side or the other. It is not the attempt's fault.
     Denied,
+    /// The server serves us, but not this attempt: it is of a job whose token we have not. Others may be welcome.
+    Forbidden,
     /// This attempt will never be taken.
     Refused,
 }
@@ -93,7 +95,8 @@ fn kind_of(code: Code) -> Kind {
         Code::FailedPrecondition => Kind::OutOfStep,
         Code::AlreadyExists => Kind::Held,
         // UNIMPLEMENTED and NOT_FOUND: another program listens there, or a proxy has nobody behind it
-        Code::Unauthenticated | Code::PermissionDenied | Code::Unimplemented | Code::NotFound => Kind::Denied,
+        Code::Unauthenticated | Code::Unimplemented | Code::NotFound => Kind::Denied,
+        Code::PermissionDenied => Kind::Forbidden,
         // UNKNOWN and INTERNAL are what a broken connection is called
         Code::Ok
         | Code::Cancelled
@@ -166,7 +169,8 @@ mod tests {
         let kinds = |wanted| (0..=16).map(Code::from).filter(move |code| kind_of(*code) == wanted);
         let refused: Vec<Code> = kinds(Kind::Refused).collect();
         assert_eq!(refused, [Code::InvalidArgument, Code::OutOfRange, Code::DataLoss]);
-        assert_eq!(kinds(Kind::Denied).count(), 4);
+        assert_eq!(kinds(Kind::Denied).count(), 3);
+        assert_eq!(kinds(Kind::Forbidden).collect::<Vec<_>>(), [Code::PermissionDenied]);
         assert_eq!(kinds(Kind::Passing).count(), 8);
     }
 

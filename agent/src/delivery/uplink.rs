@@ -29,6 +29,8 @@ pub(super) enum Ending {
     Delivered,
     /// The server will never take it; the file is set aside or gone. In words.
     Refused(String),
+    /// Not from us; the file stays for whoever may deliver it. In words.
+    Left(String),
     /// Not now. In words.
     GaveUp(String),
 }
@@ -61,6 +63,7 @@ pub(super) async fn deliver(route: &Route, shared: &Shared, patience: Patience) 
                 steps_lost += 1;
                 continue;
             }
+            (Kind::Forbidden, Patience::Orphan { .. }) => return Ending::Left(text),
             (_, Patience::Orphan { tries }) if troubles >= tries => return Ending::GaveUp(text),
             // what was never there, or serves nobody like us: waiting longer would only make the job longer
             (Kind::Unreachable, Patience::Own) if last_try && shared.welcomed.borrow().is_none() => {
@@ -73,10 +76,10 @@ pub(super) async fn deliver(route: &Route, shared: &Shared, patience: Patience) 
                 ));
             }
             (Kind::Denied, Patience::Orphan { .. }) => return Ending::GaveUp(text),
-            (Kind::Denied, Patience::Own) if last_try => return Ending::GaveUp(text),
+            (Kind::Denied | Kind::Forbidden, Patience::Own) if last_try => return Ending::GaveUp(text),
             _ => shared.set_problem(Some(text)),
         }
-        let denied = trouble.kind == Kind::Denied;
+        let denied = matches!(trouble.kind, Kind::Denied | Kind::Forbidden);
         wait(shared, if denied { backoff.longest() } else { backoff.next(trouble.after) }).await;
         if !last_try && shared.ended.is_cancelled() {
             backoff.reset();

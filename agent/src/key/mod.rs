@@ -33,6 +33,21 @@ pub use assign::{NAMES, assign};
 pub(crate) use secrets::SECRET_BYTES;
 pub use secrets::Secrets;
 
+/// The variable with the token that says who delivers and who asks. A build does not get it.
+pub(crate) const TOKEN: &str = "PLIMSOLL_TOKEN";
+
+/// The token in the environment, if there is one. A mistake in it must not keep a build from running: it is told, and the token
+/// counts as not set.
+pub(crate) fn token() -> Option<String> {
+    let told = |problem| tracing::warn!("{problem}");
+    read_token(env::var_os(TOKEN)).map_err(told).ok().flatten()
+}
+
+fn read_token(value: Option<OsString>) -> Result<Option<String>, String> {
+    let Some(value) = value.filter(|value| !value.is_empty()) else { return Ok(None) };
+    value.into_string().map(Some).map_err(|_value| format!("{TOKEN} is left out: it is not UTF-8"))
+}
+
 /// What the surroundings say about a job, read once.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Job {
@@ -197,6 +212,15 @@ mod tests {
 
     fn command(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn a_token_that_is_no_text_counts_as_not_set_and_is_told_but_not_shown() {
+        use std::os::unix::ffi::OsStringExt as _;
+        assert_eq!(read_token(Some("secret".into())), Ok(Some("secret".to_owned())));
+        assert_eq!((read_token(Some(OsString::new())), read_token(None)), (Ok(None), Ok(None)));
+        let wrong = OsString::from_vec(b"secret\xff".to_vec());
+        assert_eq!(read_token(Some(wrong)), Err("PLIMSOLL_TOKEN is left out: it is not UTF-8".to_owned()));
     }
 
     #[test]

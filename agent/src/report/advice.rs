@@ -54,7 +54,7 @@ pub(crate) async fn ask(delivery: &delivery::Settings, wanted: Wanted, advice: &
 
 async fn answers(delivery: &delivery::Settings, wanted: Wanted, advice: &mut Advice) -> Result<(), Failure> {
     let Some(server) = &delivery.server else { return Ok(()) };
-    let client = Client::connect(server, delivery.ca.as_deref(), delivery.token.clone()).await?;
+    let client = Client::connect(server, &delivery.trust).await?;
     let Wanted { attempt, log_tail, verdict, prediction } = wanted;
     if verdict {
         let question = ShouldRetryRequest { attempt, log_tail, ..ShouldRetryRequest::default() };

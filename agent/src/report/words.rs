@@ -86,9 +86,18 @@ pub(super) fn origin(origin: OomOrigin) -> &'static str {
     }
 }
 
-/// Words of others, for one line: control characters could move the cursor or hide lines.
+/// Words of others, for one line. Names come from anybody: what could move the cursor, turn the direction of writing, or take
+/// no room is never shown.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if is_hidden(c) { ' ' } else { c }).collect()
+}
+
+/// Controls of the terminal, marks that turn the direction of writing, and marks without width that join or hide.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]
@@ -103,6 +112,13 @@ mod tests {
         assert_eq!(shown((1 << 30) - 1), "1.00 GiB");
         assert_eq!(shown(15 << 30), "15.0 GiB");
         assert_eq!(shown(281 << 20), "281 MiB");
+    }
+
+    #[test]
+    fn nothing_that_moves_hides_or_turns_text_is_shown() {
+        assert_eq!(clean("a\u{1b}[2Jb\r\nc\u{9b}d"), "a [2Jb  c d");
+        assert_eq!(clean("gpj\u{202e}.exe\u{2066}\u{200b}\u{feff}"), "gpj .exe   ");
+        assert_eq!(clean("ünïcödé 包 👩\u{200d}💻"), "ünïcödé 包 👩 💻");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use plimsoll_proto::v1::Exit;
 use rustix::process::{WaitOptions, WaitStatus, wait};
 use tokio::signal::unix::{self, SignalKind};
 
-use crate::output::Output;
+use crate::{key::TOKEN, output::Output};
 
 /// The end of the command is looked for at this pace where the kernel's word of it cannot be had.
 const BLIND_PAUSE: Duration = Duration::from_millis(50);
@@ -47,7 +47,7 @@ pub(super) fn listen() -> Option<unix::Signal> {
 }
 
 /// Starts a command with the signal mask `mask`, with the streams of the agent, or of `output`, and with `variables` in place of the
-/// agent's own.
+/// agent's own. The agent's token is not among them.
 pub(super) fn start(
     command: &[OsString],
     variables: &[(OsString, OsString)],
@@ -61,8 +61,9 @@ pub(super) fn start(
         name.push(value);
         text(&name)
     };
-    let inherited =
-        std::env::vars_os().filter(|(name, _)| !variables.iter().any(|(changed, _)| changed == name));
+    // the token is the agent's own: what a build runs could show it as if it were the agent
+    let inherited = std::env::vars_os()
+        .filter(|(name, _)| name != TOKEN && !variables.iter().any(|(changed, _)| changed == name));
     let environment: Vec<CString> =
         inherited.chain(variables.iter().cloned()).map(variable).collect::<Result<_, _>>()?;
     let mut attributes = PosixSpawnAttr::init()?;

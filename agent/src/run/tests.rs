@@ -49,8 +49,7 @@ fn agent_process() {
             interval: Duration::from_secs(1),
             delivery: delivery::Settings {
                 server: None,
-                ca: None,
-                token: None,
+                trust: delivery::Trust::default(),
                 spool_dir: PathBuf::new(),
                 spool_bytes: 0,
             },
@@ -157,6 +156,15 @@ fn a_hangup_of_the_kernel_is_passed_on() {
     assert!(sent.reaches_only_the_agent());
     assert!(!Arrived { signal: Signal::SIGINT, sent: false }.reaches_only_the_agent());
     assert!(Arrived { signal: Signal::SIGINT, sent: true }.reaches_only_the_agent());
+}
+
+#[test]
+fn a_build_does_not_get_the_agents_token() {
+    let script = "echo \"[$PLIMSOLL_TOKEN] [$PLIMSOLL_TOKEN_FILE]\"";
+    let mut agent = agent(script);
+    let (_code, stdout, _stderr) =
+        run_agent(agent.env("PLIMSOLL_TOKEN", "secret").env("PLIMSOLL_TOKEN_FILE", "/file"));
+    assert!(stdout.contains("[] [/file]"), "{stdout}");
 }
 
 #[test]

@@ -1,23 +1,9 @@
-//! Text in the cells of a terminal. Names come from anybody: what could move the cursor, turn the direction of writing, or take
-//! no room is never shown.
+//! Text in the cells of a terminal.
 
 use unicode_width::UnicodeWidthStr as _;
 
 /// What stands for the rest of a text that is cut.
 const MORE: &str = "…";
-
-/// Text of others, for one line.
-pub(in crate::ask) fn clean(text: &str) -> String {
-    text.chars().map(|c| if is_hidden(c) { ' ' } else { c }).collect()
-}
-
-/// Controls of the terminal, marks that turn the direction of writing, and marks without width that join or hide.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-}
 
 /// Cells that a text takes: two for an ideograph or a picture, none for an accent on the letter before it.
 pub(in crate::ask) fn width(text: &str) -> usize {
@@ -41,13 +27,6 @@ pub(in crate::ask) fn fit(text: &str, cells: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_that_moves_hides_or_turns_text_is_shown() {
-        assert_eq!(clean("a\u{1b}[2Jb\r\nc\u{9b}d"), "a [2Jb  c d");
-        assert_eq!(clean("gpj\u{202e}.exe\u{2066}\u{200b}\u{feff}"), "gpj .exe   ");
-        assert_eq!(clean("ünïcödé 包 👩\u{200d}💻"), "ünïcödé 包 👩 💻");
-    }
 
     #[test]
     fn a_cut_text_never_takes_more_cells_than_it_may() {
