@@ -11,7 +11,11 @@ use super::{
     stats::{self, StatsService},
     status,
 };
-use crate::{domain::Fault, identity::Identity, ingest::Ingest};
+use crate::{
+    domain::Fault,
+    identity::{Identity, Role},
+    ingest::Ingest,
+};
 
 /// A handle on the services that answer one question with one answer.
 #[derive(Debug, Clone)]
@@ -27,6 +31,8 @@ pub(crate) struct Inside {
 pub(crate) enum Refused {
     /// The question breaks a rule; the text names the field.
     Wrong(String),
+    /// The one who asks may not see it. `projects` are those that he may name instead.
+    Forbidden { text: String, projects: Vec<String> },
     /// What was asked for is not known.
     Unknown(String),
     /// Not now.
@@ -39,9 +45,8 @@ impl From<Status> for Refused {
     fn from(status: Status) -> Self {
         let text = status.message().to_owned();
         match status.code() {
-            Code::InvalidArgument | Code::PermissionDenied | Code::FailedPrecondition | Code::OutOfRange => {
-                Self::Wrong(text)
-            }
+            Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => Self::Wrong(text),
+            Code::PermissionDenied => Self::Forbidden { text, projects: Vec::new() },
             Code::NotFound => Self::Unknown(text),
             Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded => Self::Busy(text),
             _ => Self::Broken(text),
@@ -68,6 +73,22 @@ impl Inside {
         Self { caller, ..self }
     }
 
+    /// Whether the one who asks may see every project.
+    pub(crate) fn is_for_all(&self) -> bool {
+        self.caller.projects.is_all()
+    }
+
+    /// An answer; a refusal names the projects that the one who asks may ask for.
+    fn told<T>(&self, answer: Result<Response<T>, Status>) -> Result<T, Refused> {
+        answer.map(Response::into_inner).map_err(|status| match Refused::from(status) {
+            Refused::Forbidden { text, .. } => Refused::Forbidden {
+                text,
+                projects: self.caller.projects.whole().map(str::to_owned).collect(),
+            },
+            refused => refused,
+        })
+    }
+
     fn request<T>(&self, asked: T) -> Request<T> {
         let mut request = Request::new(asked);
         request.extensions_mut().insert(Arc::clone(&self.caller));
@@ -79,7 +100,7 @@ impl Inside {
         &self,
         asked: pb::GetStatsRequest,
     ) -> Result<pb::GetStatsResponse, Refused> {
-        Ok(self.stats.get_stats(self.request(asked)).await.map(Response::into_inner)?)
+        self.told(self.stats.get_stats(self.request(asked)).await)
     }
 
     /// As the rpc `ListAttempts`.
@@ -87,7 +108,7 @@ impl Inside {
         &self,
         asked: pb::ListAttemptsRequest,
     ) -> Result<pb::ListAttemptsResponse, Refused> {
-        Ok(self.stats.list_attempts(self.request(asked)).await.map(Response::into_inner)?)
+        self.told(self.stats.list_attempts(self.request(asked)).await)
     }
 
     /// As the rpc `GetAttempt`.
@@ -95,22 +116,24 @@ impl Inside {
         &self,
         asked: pb::GetAttemptRequest,
     ) -> Result<pb::GetAttemptResponse, Refused> {
-        Ok(self.stats.get_attempt(self.request(asked)).await.map(Response::into_inner)?)
+        self.told(self.stats.get_attempt(self.request(asked)).await)
     }
 
-    /// As the rpc `Explain`.
+    /// As the rpc `Explain`, for which reading is not enough there either.
     pub(crate) async fn explain(&self, asked: pb::PredictRequest) -> Result<pb::ExplainResponse, Refused> {
-        Ok(self.predictor.explain(self.request(asked)).await.map(Response::into_inner)?)
+        if !self.caller.roles.has(Role::Caller) {
+            let text =
+                format!("{} may not ask for predictions: that takes the role caller", self.caller.name);
+            return Err(Refused::Forbidden { text, projects: Vec::new() });
+        }
+        self.told(self.predictor.explain(self.request(asked)).await)
     }
 
-    /// What the first messages of the rpc `Watch` say, of at most `most` attempts with the highest need; and how many run.
+    /// What the first messages of the rpc `Watch` say, of at most `most` attempts with the highest need; and how many run. Of
+    /// those that the one who asks may see.
     pub(crate) async fn running(&self, most: usize) -> Result<(pb::WatchResponse, usize), Refused> {
-        let (mut running, _changes) =
-            self.ingest.watch().await.map_err(|refusal| status::of_refusal(&refusal))?;
-        running.retain(|one| self.caller.may_see("attempt", &one.attempt.key.project).is_ok());
-        let count = running.len();
-        running.sort_unstable_by_key(|one| std::cmp::Reverse(one.progress.need_peak));
-        running.truncate(most);
+        let running = self.ingest.highest(most, Arc::clone(&self.caller)).await;
+        let (running, count) = running.map_err(|refusal| status::of_refusal(&refusal))?;
         Ok((stats::changed(&running, &[]), count))
     }
 }
@@ -125,6 +148,8 @@ mod tests {
         let fault = status::of_fault(&Fault::new("page_size", "is 7000"));
         assert_eq!(of(fault), Refused::Wrong("page_size: is 7000".into()));
         assert_eq!(of(Status::not_found("no")), Refused::Unknown("no".into()));
+        let forbidden = Refused::Forbidden { text: "not yours".into(), projects: Vec::new() };
+        assert_eq!(of(Status::permission_denied("not yours")), forbidden);
         assert!(matches!(of(status::of_crowd("watchers", 5)), Refused::Busy(_)));
         assert!(matches!(of(Status::unavailable("full")), Refused::Busy(_)));
         assert!(matches!(of(Status::internal("oh")), Refused::Broken(_)));

@@ -81,6 +81,11 @@ impl Projects {
         self.0.is_empty()
     }
 
+    /// Those that are named in whole, not by a pattern.
+    pub(crate) fn whole(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str).filter(|pattern| !pattern.ends_with('*'))
+    }
+
     /// Whether `project` is one of them.
     pub(crate) fn has(&self, project: &str) -> bool {
         self.is_all() || self.0.iter().any(|pattern| is_like(pattern, project))
@@ -219,12 +224,17 @@ impl Identity {
         self.may_see(field, &key.project)
     }
 
+    /// As [`Self::may_see`], without words.
+    pub(crate) fn sees(&self, project: &str) -> bool {
+        self.projects.is_all() || (!project.is_empty() && self.projects.has(project))
+    }
+
     /// Whether it may write to, ask for and see this project; empty stands for all of them.
     ///
     /// # Errors
     /// It may not. `field` is where the project was named.
     pub(crate) fn may_see(&self, field: &str, project: &str) -> Result<(), Fault> {
-        if self.projects.is_all() || (!project.is_empty() && self.projects.has(project)) {
+        if self.sees(project) {
             return Ok(());
         }
         let named =

@@ -41,6 +41,7 @@ pub(crate) use worker::Worker;
 use crate::{
     clock::Clock,
     domain::{Attempt, AttemptId, Sample, Summary, Totals, Verdict},
+    identity::Identity,
     judging::Judging,
     learned::Learned,
     metrics::{Kind, Metrics},
@@ -126,6 +127,15 @@ impl Ingest {
     /// All open attempts, and the changes from then on.
     pub(crate) async fn watch(&self) -> Result<(Vec<Running>, broadcast::Receiver<Change>), Refusal> {
         self.ask(|answer| Request::Watch { answer }).await
+    }
+
+    /// The `most` open attempts with the highest need among those that `caller` may see, highest first; and how many those are.
+    pub(crate) async fn highest(
+        &self,
+        most: usize,
+        caller: Arc<Identity>,
+    ) -> Result<(Vec<Running>, usize), Refusal> {
+        self.ask(|answer| Request::Highest { most, caller, answer }).await
     }
 
     /// An attempt, and whether it is still open; `None` if it is not known.

@@ -8,7 +8,10 @@ use super::{
     refusal::Refusal,
     session::{Append, Finish, StreamHandle},
 };
-use crate::domain::{Attempt, AttemptId, Progress, Told, Verdict};
+use crate::{
+    domain::{Attempt, AttemptId, Progress, Told, Verdict},
+    identity::Identity,
+};
 
 /// Where an answer goes. Nobody may wait for it any more; then it is dropped.
 pub(super) type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -46,6 +49,12 @@ pub(super) enum Request {
     },
     Watch {
         answer: Answer<(Vec<Running>, broadcast::Receiver<Change>)>,
+    },
+    /// As [`Self::Watch`], of few of them, and without the changes.
+    Highest {
+        most: usize,
+        caller: Arc<Identity>,
+        answer: Answer<(Vec<Running>, usize)>,
     },
     Find {
         id: AttemptId,

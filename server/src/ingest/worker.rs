@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     domain::AttemptId,
+    identity::Identity,
     store::{BATCH_OPERATIONS, CommitError},
 };
 
@@ -143,6 +144,9 @@ impl Worker {
                     let running = self.sessions.values().map(running).collect();
                     drop(answer.send(Ok((running, self.changes.subscribe()))));
                 }
+                Request::Highest { most, caller, answer } => {
+                    drop(answer.send(Ok(self.highest(most, &caller))))
+                }
                 Request::Find { id, answer } => drop(answer.send(Ok(self.sessions.get(&id).map(running)))),
             }
             if round.is_full() {
@@ -155,6 +159,18 @@ impl Worker {
         }
         self.seal_all(finishing).await;
         self.count_open();
+    }
+
+    /// Only what is shown is copied: pages ask for it every few seconds.
+    fn highest(&self, most: usize, caller: &Identity) -> (Vec<Running>, usize) {
+        let seen = self.sessions.values().filter(|session| caller.sees(&session.attempt.key.project));
+        if most == 0 {
+            return (Vec::new(), seen.count());
+        }
+        let mut seen: Vec<&Session> = seen.collect();
+        let count = seen.len();
+        seen.sort_unstable_by_key(|session| std::cmp::Reverse(session.progress.need_peak));
+        (seen.into_iter().take(most).map(running).collect(), count)
     }
 
     pub(super) fn count_open(&self) {
@@ -228,6 +244,24 @@ mod tests {
         ingest::{Append, fixture},
         store::Store,
     };
+
+    #[tokio::test]
+    async fn a_page_gets_the_highest_needs_that_its_reader_may_see_and_their_number() {
+        let (_ingest, mut worker) = fixture::ingest(&Store::memory(), 10);
+        for (id, project, need) in [("a", "x", 1), ("b", "x", 3), ("c", "y", 9), ("d", "x", 2)] {
+            let mut attempt = fixture::attempt(id);
+            attempt.key.project = project.into();
+            let mut session = Session::new(attempt.clone().into(), worker.now());
+            session.progress.need_peak = crate::domain::Bytes(need);
+            worker.sessions.insert(attempt.id, session);
+        }
+        let reader =
+            Identity { projects: vec!["x".to_owned()].into(), ..Identity::clone(&Identity::anyone()) };
+        let (shown, count) = worker.highest(2, &reader);
+        let shown: Vec<&str> = shown.iter().map(|one| one.attempt.id.as_str()).collect();
+        assert_eq!((shown, count), (vec!["b", "d"], 3));
+        assert_eq!(worker.highest(0, &Identity::anyone()).1, 4);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn an_agent_whose_samples_the_store_refuses_is_not_silent() {

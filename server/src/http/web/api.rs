@@ -1,4 +1,5 @@
-//! What the pages show, as JSON. Each endpoint takes the query of its page.
+//! What the pages show, as JSON. Each endpoint takes the query of its page; that of packages gives all of them, in no order
+//! and without a search.
 
 use axum::{extract::Path, http::Uri, response::Response};
 use plimsoll_proto::{
@@ -97,6 +98,9 @@ pub(super) async fn running(Asking(parts): Asking) -> Response {
 
 /// Settings in force.
 pub(super) async fn settings(Asking(parts): Asking) -> Response {
+    if let Err(trouble) = super::settings::allowed(&parts.inside) {
+        return trouble.json();
+    }
     let row = |row: &crate::config::InForce| json!({ "name": row.name, "value": row.value, "place": row.place, "meaning": row.meaning });
     json::sent(&json!({ "settings": parts.shown.iter().map(row).collect::<Vec<_>>() }))
 }

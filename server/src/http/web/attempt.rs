@@ -70,7 +70,7 @@ fn cards(summary: &Summary) -> Markup {
                 (card("Predicted before it began", &bytes(predicted.memory_request_bytes), &html! {
                     "limit " (bytes(predicted.memory_limit_bytes))
                     @if summary.need_peak_bytes > predicted.memory_limit_bytes { ": " strong { "too little" } }
-                    @else if !summary.censored { ": enough" }
+                    @else if !summary.censored && summary.outcome() != Outcome::Running { ": enough" }
                 }))
             }
             (card("With page cache", &bytes(summary.memory_peak_bytes), &html! { "the kernel's high-water mark" }))

@@ -16,6 +16,14 @@ use crate::{clock::Clock, domain::Fault, grpc::Refused};
 /// Failures that are drawn by cause; the rarer ones are drawn together.
 const CAUSES: usize = 5;
 
+/// What the services call the sum of groups that are not told one by one.
+pub(super) const OTHERS: &str = "(others)";
+
+/// The groups that have a name of their own.
+pub(super) fn told(groups: &[pb::Group]) -> impl Iterator<Item = &pb::Group> {
+    groups.iter().filter(|group| group.name != OTHERS)
+}
+
 /// The unit of what is counted.
 const ATTEMPTS: &str = "attempts";
 
@@ -78,6 +86,13 @@ struct Series {
     values: Vec<f64>,
 }
 
+/// A tone that no other has: two causes of one colour could not be told apart. There are more of them than [`CAUSES`].
+fn free(tone: Tone, series: &[Series]) -> Tone {
+    let spare = [tone, Tone::Other, Tone::Same, Tone::Predicted, Tone::Memory, Tone::Ink];
+    let is_free = |tone: &Tone| series.iter().all(|other| other.tone != *tone);
+    spare.into_iter().find(is_free).unwrap_or(tone)
+}
+
 impl Flow<'_> {
     /// Memory that was asked for, used and wasted.
     pub(super) fn memory(&self) -> Chart {
@@ -131,8 +146,7 @@ impl Flow<'_> {
         let mut series: Vec<Series> = Vec::new();
         for cause in &drawn {
             let tone = Tone::of_cause(*cause);
-            // two causes of one colour could not be told apart
-            let tone = if series.iter().any(|other| other.tone == tone) { Tone::Other } else { tone };
+            let tone = free(tone, &series);
             let values = self.totals().map(|totals| count(totals, &|is| is == *cause)).collect();
             series.push(Series { tone, name: named(*cause), values });
         }
@@ -247,6 +261,20 @@ mod tests {
         assert_eq!(names, ["time-out", "out of memory"]);
         assert_eq!(chart.description, "10 failures: 6 time-out, 4 out of memory.");
         assert!(flow.memory().description.contains("8 of 20 GiB·h"), "{}", flow.memory().description);
+    }
+
+    #[test]
+    fn no_two_causes_have_one_colour() {
+        let kinds =
+            [Cause::Oom, Cause::ToolOom, Cause::Unspecified, Cause::Infra, Cause::Preempted, Cause::NodeLost];
+        let causes = kinds.map(|cause| pb::CauseCount { cause: cause.into(), count: 1 }).to_vec();
+        let totals = pb::StatsTotals { failed: 6, causes, ..pb::StatsTotals::default() };
+        let steps = [pb::Step { from_unix_ms: 0, totals: Some(totals) }];
+        let view = View { range: Range::All, ..View::default() };
+        let legend = Flow { view: &view, steps: &steps, step_ms: 3_600_000 }.failures().legend;
+        let tones: Vec<&str> = legend.iter().map(|(tone, _)| tone.name()).collect();
+        let distinct: std::collections::BTreeSet<&str> = tones.iter().copied().collect();
+        assert_eq!((tones.len(), distinct.len()), (CAUSES + 1, CAUSES + 1), "{tones:?}");
     }
 
     #[test]

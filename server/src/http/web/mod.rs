@@ -12,7 +12,8 @@
 //!
 //! Pages are written on the server, work without scripts and ask nobody else for anything; a small script only makes them
 //! quicker. What they show comes from the services of `plimsoll.v1` ([`crate::grpc::Inside`]): nothing is counted here.
-//! Every page is bounded work: one answer of statistics, or one page of attempts.
+//! Every page is bounded work: at most four answers of statistics, one
+//! page of attempts, and two hundred of the attempts that run.
 
 mod api;
 mod asking;

@@ -6,7 +6,7 @@ use plimsoll_proto::v1::{self as pb, GroupBy, StatsTotals};
 
 use super::{
     super::Parts,
-    flow::{self, Flow},
+    flow::{self, Flow, told},
     numbers::{amount, bytes, core_hours, count, percent, plural, share, share_of},
     page::{Page, card, empty, page},
     times,
@@ -53,7 +53,6 @@ pub(super) async fn show(parts: &Parts, uri: &Uri) -> Result<Page, Trouble> {
 fn cards(totals: &StatsTotals, currency: &str, running: usize, view: &View) -> Markup {
     let used = share(totals.memory_used_of_asked_gib_hours, totals.memory_asked_gib_hours);
     let money = |money: f64| html! { @if !currency.is_empty() { ", " (amount(money)) " " (currency) } };
-    let memory = totals.oom + totals.starved;
     html! {
         dl.cards.eight {
             (card("Attempts ended", &count(totals.attempts), &html! {
@@ -61,7 +60,8 @@ fn cards(totals: &StatsTotals, currency: &str, running: usize, view: &View) -> M
             }))
             (card("Failed", &count(totals.failed), &html! {
                 (share_of(totals.failed, totals.attempts)) " of all; "
-                a href=(view.link("/attempts", &[("cause", "OOM")])) { (count(memory)) " for memory" }
+                a href=(view.link("/attempts", &[("cause", "OOM")])) { (count(totals.oom)) " out of memory" } ", "
+                a href=(view.link("/attempts", &[("cause", "STARVED")])) { (count(totals.starved)) " starved of it" }
             }))
             (card("Memory wasted", &format!("{} GiB·h", amount(totals.memory_wasted_gib_hours)), &html! {
                 @if totals.memory_asked_gib_hours > 0.0 {
@@ -101,6 +101,8 @@ fn saved(totals: &StatsTotals, currency: &str) -> Markup {
     let calibration = totals.calibration.unwrap_or_default();
     let would = totals.would_have_been.unwrap_or_default();
     let less = would.asked_gib_hours - would.predicted_gib_hours;
+    // memory may be less while the money, which counts prices of pools, is more
+    let money = would.asked_money - would.predicted_money;
     html! {
         @if calibration.attempts > 0 || would.attempts > 0 {
             h2 { "What predictions are worth" }
@@ -113,7 +115,7 @@ fn saved(totals: &StatsTotals, currency: &str) -> Markup {
                     (card(if less >= 0.0 { "That is less by" } else { "That is more by" },
                         &share(less.abs(), would.asked_gib_hours), &html! {
                         (amount(less.abs())) " GiB·h"
-                        @if !currency.is_empty() { ", " (amount((would.asked_money - would.predicted_money).abs())) " " (currency) }
+                        @if !currency.is_empty() { ", " (amount(money.abs())) " " (currency) @if money < 0.0 { " more" } @else { " less" } }
                     }))
                     (card("Would fail for memory", &count(would.would_fail), &html! {
                         "of " (count(would.attempts)) "; " (count(would.failed)) " did fail for memory"
@@ -138,7 +140,7 @@ fn saved(totals: &StatsTotals, currency: &str) -> Markup {
 fn worst(stats: &pb::GetStatsResponse, view: &View) -> Markup {
     let all = stats.totals.clone().unwrap_or_default();
     let mut groups: Vec<(&str, &StatsTotals)> =
-        stats.groups.iter().filter_map(|group| Some((&*group.name, group.totals.as_ref()?))).collect();
+        told(&stats.groups).filter_map(|group| Some((&*group.name, group.totals.as_ref()?))).collect();
     // where nobody said what was asked for, nothing is wasted and the use is worth a look
     let wasted = all.memory_wasted_gib_hours > 0.0;
     let (title, head) = if wasted {
@@ -200,7 +202,7 @@ async fn by(parts: &Parts, view: &View, group_by: GroupBy) -> Result<Markup, Tro
                 table {
                     thead { tr { th scope="col" { (head) } th.n scope="col" { "Attempts" } th.n scope="col" { "Failed" } th.n scope="col" { "Wasted GiB·h" } } }
                     tbody {
-                        @for group in groups.iter().take(WORST) {
+                        @for group in told(&groups).take(WORST) {
                             @let totals = group.totals.clone().unwrap_or_default();
                             tr {
                                 th scope="row" { @if group.name.is_empty() { span.quiet { "not known" } } @else { a href=(link(&group.name)) { (group.name) } } }

@@ -7,7 +7,7 @@ use plimsoll_proto::v1::{self as pb, Group, GroupBy, StatsTotals};
 use super::{
     super::Parts,
     asking::Asking,
-    flow,
+    flow::{self, OTHERS},
     numbers::{amount, bytes, count, percent, share, share_of},
     page::{Page, empty, page},
     table::{Sort, head, pages},
@@ -18,9 +18,6 @@ use crate::grpc::Refused;
 
 /// Packages of one page of the table.
 const ROWS: usize = 50;
-
-/// What the services call the sum of groups that are not told one by one.
-const OTHERS: &str = "(others)";
 
 /// Name in an address, head, number to sort by.
 type Column = (&'static str, &'static str, fn(&StatsTotals) -> f64);
@@ -61,7 +58,12 @@ pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Page, Troubl
         } @else if shown.is_empty() {
             div.empty { p { "No package has " strong { (query.get("q")) } " in its name. " a href=(view.link("/packages", &[])) { "Show all" } } }
         } @else {
-            p.quiet { (count(groups.len() as u64)) " packages with attempts that ended " (view.range.during()) "." }
+            p.quiet {
+                (count(groups.len() as u64))
+                @if others.is_some() { " of the packages that waste most, with attempts that ended " }
+                @else { " packages with attempts that ended " }
+                (view.range.during()) "."
+            }
             (table(&shown, sort, &query, &view))
             (pages(number, pages_count, |to| view.link("/packages", &[kept.as_slice(), &[("page", to)]].concat())))
             @if let Some(others) = &others { (rest(others)) }

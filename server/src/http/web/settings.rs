@@ -1,6 +1,6 @@
 //! The settings in force. Secrets are in files of their own, which are named and never shown.
 
-use axum::http::Uri;
+use axum::http::{StatusCode, Uri};
 use maud::html;
 
 use super::{
@@ -9,9 +9,19 @@ use super::{
     page::{Page, plain},
     trouble::Trouble,
 };
-use crate::config::InForce;
+use crate::{config::InForce, grpc::Inside};
+
+/// The settings name places and addresses of the whole server.
+///
+/// # Errors
+/// The reader may see only some projects.
+pub(super) fn allowed(inside: &Inside) -> Result<(), Trouble> {
+    let text = "The settings are for readers of all projects.";
+    if inside.is_for_all() { Ok(()) } else { Err(Trouble::new(StatusCode::FORBIDDEN, text)) }
+}
 
 pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Page, Trouble> {
+    allowed(&parts.inside)?;
     let (query, view) = flow::asked(&uri)?;
     let sought = query.get("q").to_lowercase();
     let text = |row: &InForce| [row.name, &row.value, &row.place, &row.meaning].join(" ").to_lowercase();

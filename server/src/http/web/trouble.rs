@@ -14,11 +14,13 @@ use crate::{domain::Fault, grpc::Refused};
 pub(super) struct Trouble {
     pub(super) status: StatusCode,
     pub(super) text: String,
+    /// Projects for which the same may be asked instead.
+    pub(super) projects: Vec<String>,
 }
 
 impl Trouble {
     pub(super) fn new(status: StatusCode, text: impl Into<String>) -> Self {
-        Self { status, text: text.into() }
+        Self { status, text: text.into(), projects: Vec::new() }
     }
 
     /// The same as JSON.
@@ -32,6 +34,9 @@ impl From<Refused> for Trouble {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::Wrong(text) => Self::new(StatusCode::BAD_REQUEST, text),
+            Refused::Forbidden { text, projects } => {
+                Self { projects, ..Self::new(StatusCode::FORBIDDEN, text) }
+            }
             Refused::Unknown(text) => Self::new(StatusCode::NOT_FOUND, text),
             Refused::Busy(text) => Self::new(StatusCode::SERVICE_UNAVAILABLE, text),
             Refused::Broken(text) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, text),
@@ -50,6 +55,7 @@ impl IntoResponse for Trouble {
         let title = match self.status {
             StatusCode::NOT_FOUND => "Not found",
             StatusCode::BAD_REQUEST => "This cannot be asked",
+            StatusCode::FORBIDDEN => "Not for you",
             StatusCode::SERVICE_UNAVAILABLE => "Not now",
             _ => "Something went wrong",
         };
@@ -57,6 +63,15 @@ impl IntoResponse for Trouble {
         let body = html! {
             h1 { (title) }
             p.lead { (self.text) }
+            @if !self.projects.is_empty() {
+                p { "Choose one of your projects:" }
+                ul {
+                    @for project in &self.projects {
+                        // of the same page
+                        li { a href=(View { project: project.clone(), ..View::default() }.link("", &[])) { (project) } }
+                    }
+                }
+            }
             p {
                 "Go to the " a href=(view.link("/", &[])) { "overview" } ", look for a "
                 a href=(view.link("/packages", &[])) { "package" } " or for an "
@@ -66,5 +81,21 @@ impl IntoResponse for Trouble {
         let mut response = bare(title, &view, &body).into_response();
         *response.status_mut() = self.status;
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_may_see_only_some_projects_is_led_to_them() {
+        let projects = vec!["group/a&b".to_owned()];
+        let answer =
+            Trouble::from(Refused::Forbidden { text: "names no project".into(), projects }).into_response();
+        assert_eq!(answer.status(), StatusCode::FORBIDDEN);
+        let page = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+        let page = String::from_utf8(page.to_vec()).unwrap();
+        assert!(page.contains("href=\"?project=group%2Fa%26b\""), "{page}");
     }
 }
