@@ -313,6 +313,7 @@ async fn a_build_that_found_its_work_done_is_known_by_its_log() {
     }
     house.end().await;
 }
+<<<<<<< HEAD
 
 #[tokio::test]
 async fn a_line_of_a_log_alone_does_not_settle_that_memory_ended_a_build() {
@@ -375,3 +376,5 @@ async fn a_hook_that_is_lost_may_come_again_and_what_waits_at_a_stop_is_told() {
         assert_eq!(hooks.take(hook(5000), None), Taken::Dropped, "nobody is there to hear it");
     }
 }
+=======
+>>>>>>> wt-stats

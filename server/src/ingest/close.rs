@@ -225,7 +225,10 @@ mod tests {
     use tokio::sync::oneshot::{self, Receiver};
 
     use super::*;
-    use crate::ingest::fixture;
+    use crate::{
+        domain::{End, Told},
+        ingest::fixture,
+    };
 
     /// A worker with an open attempt, and the stream that holds it after it took it from `old`.
     fn held(store: &Store, old: &StreamHandle) -> (Worker, StreamHandle) {
@@ -256,6 +259,34 @@ mod tests {
         assert!(matches!(told_old.await.unwrap(), Err(Refusal::Replaced(_))));
         assert_eq!(told_new.await.unwrap(), Ok(0));
         assert!(matches!(told_again.await.unwrap(), Err(Refusal::NotOpen(_))), "it ends once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_build_whose_agent_goes_with_it_is_counted_when_its_end_is_told_and_else_as_lost_after_an_hour()
+    {
+        for told in [true, false] {
+            let (mut worker, stream) = held(&Store::memory(), &StreamHandle::new());
+            let counted = |worker: &Worker| {
+                let text = worker.parts.metrics.encode().unwrap();
+                ["succeeded", "lost"].map(|outcome| {
+                    let of = format!("plimsoll_fleet_attempts_total{{outcome=\"{outcome}\",");
+                    let line = text.lines().find(|line| line.starts_with(&of)).unwrap();
+                    line.rsplit(' ').next().unwrap().to_owned()
+                })
+            };
+            let (end, _told) = ending(&worker, &stream);
+            worker.seal_all(vec![end]).await;
+            assert_eq!(counted(&worker), ["0", "0"], "nobody saw how it ended");
+            if told {
+                let attempts = vec![AttemptId::parse("a").unwrap()];
+                let (end, reason) = (End::Succeeded, String::new());
+                worker.settle(Told { attempts, end, reason, cause: None, unneeded: false }).await;
+                assert_eq!(counted(&worker), ["1", "0"]);
+            }
+            tokio::time::advance(Duration::from_hours(2)).await;
+            worker.count_lost();
+            assert_eq!(counted(&worker), if told { ["1", "0"] } else { ["0", "1"] }, "it is counted once");
+        }
     }
 
     /// Lets time pass, and looks for silent attempts.

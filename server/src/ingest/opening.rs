@@ -79,6 +79,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_is_noted_is_what_callers_are_told_and_not_what_no_pool_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pools.toml");
+        std::fs::write(&path, "[[pool]]\nname = \"small\"\nmemory = \"64MiB\"\n").unwrap();
+        let (mut ingest, _worker) = fixture::ingest(&Store::memory(), 10);
+        let noted = |ingest: &Ingest| ingest.foreseen(fixture::attempt("a")).opening.predicted.unwrap();
+        assert!(noted(&ingest).memory_limit > Bytes(64 << 20));
+        let metrics = std::sync::Arc::clone(&ingest.parts.metrics);
+        ingest.parts.placing = crate::placing::Placing::open(Some(path), metrics).unwrap();
+        assert_eq!(noted(&ingest).memory_limit, Bytes(64 << 20));
+    }
+
     #[tokio::test]
     async fn what_was_predicted_when_an_attempt_opened_outlives_restarts_second_openings_and_the_end() {
         let store = Store::memory();
