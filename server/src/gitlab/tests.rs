@@ -313,40 +313,6 @@ async fn a_build_that_found_its_work_done_is_known_by_its_log() {
     }
     house.end().await;
 }
-<<<<<<< HEAD
-
-#[tokio::test]
-async fn a_line_of_a_log_alone_does_not_settle_that_memory_ended_a_build() {
-    let line = "g++: fatal error: Killed signal terminated program cc1plus\n";
-    let fake = Fake::start([
-        ("projects/2/jobs/5/trace", vec![ok(line)]),
-        ("projects/2/jobs/6/trace", vec![ok(KILLED)]),
-        ("projects/2/pipelines/3/jobs", vec![ok("[]")]),
-    ])
-    .await;
-    let house = House::of(&fake);
-    let mut batch = store::Batch::default();
-    for id in ["5", "6"] {
-        let summary = crate::domain::test_summary(id, "zlib", "1.3", 10);
-        let lost = crate::domain::Summary { outcome: Outcome::Lost, exit: None, ..summary };
-        store::put_summary(&mut batch, &lost).unwrap();
-    }
-    house.store.commit(batch).await.unwrap();
-    for job in [5, 6] {
-        let mut hook = ended(job, "failed", "zlib@1.3 /abcdefg");
-        "script_failure".clone_into(&mut hook.told.reason);
-        house.hooks.take(hook, None);
-    }
-    house.until("settled", 2).await;
-    let settled = async |id: &str| {
-        let summary =
-            store::read_summary(&house.store, &AttemptId::parse(id).unwrap()).await.unwrap().unwrap();
-        (summary.outcome, summary.cause.is_some_and(Cause::is_memory), summary.censored)
-    };
-    assert_eq!(settled("5").await, (Outcome::Failed, false, false));
-    assert_eq!(settled("6").await, (Outcome::Failed, true, true));
-    house.end().await;
-}
 
 #[tokio::test]
 async fn a_hook_that_is_lost_may_come_again_and_what_waits_at_a_stop_is_told() {
@@ -376,5 +342,3 @@ async fn a_hook_that_is_lost_may_come_again_and_what_waits_at_a_stop_is_told() {
         assert_eq!(hooks.take(hook(5000), None), Taken::Dropped, "nobody is there to hear it");
     }
 }
-=======
->>>>>>> wt-stats
