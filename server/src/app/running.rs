@@ -56,8 +56,7 @@ impl Running {
         tell_bounds(&app.metrics, &app.config);
         let watch = watch::all(&mut app, health.clone(), &telling);
         let App { config, listeners, store, worker, token, signing, hooks, .. } = app;
-        let connections = files::connections();
-        let shown = Arc::new(config.in_force());
+        let (connections, shown) = (files::connections(), Arc::new(config.in_force()));
         let grpc_parts = grpc::Parts {
             ingest: app.ingest,
             learned: app.learned,
@@ -93,7 +92,6 @@ impl Running {
             guard: grpc_parts.guard.clone(),
             stopping: stopping.clone(),
         };
-        let worker = tasks.spawn(work(worker, ingesting.clone()));
         let health_service = HealthService::from_health_reporter(health.clone());
         let Listeners { grpc, http, admission } = listeners;
         let serving_http = serve_http(http, admission, http_parts, http::Bounds::of(connections.http));
@@ -101,7 +99,7 @@ impl Running {
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
             http: Long::new("HTTP listener", tasks.spawn(serving_http)),
             watch: Long::new("watch over the store", tasks.spawn(watch)),
-            worker: Long::new("ingest", worker),
+            worker: Long::new("ingest", tasks.spawn(work(worker, ingesting.clone()))),
             store,
             health,
             calls,

@@ -91,8 +91,7 @@ impl Parts {
             self.ingest.clone(),
             self.placing.clone(),
             self.counting.clone(),
-            self.tasks.clone(),
-            self.stopping.clone(),
+            (self.tasks.clone(), self.stopping.clone()),
         )
     }
 

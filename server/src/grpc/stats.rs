@@ -49,8 +49,7 @@ impl StatsService {
         ingest: Ingest,
         placing: Placing,
         counting: Counting,
-        tasks: TaskTracker,
-        stopping: CancellationToken,
+        (tasks, stopping): (TaskTracker, CancellationToken),
     ) -> Self {
         let watchers = Arc::new(Semaphore::new(watch::WATCHERS));
         Self { learned, ingest, placing, counting, tasks, stopping, watchers }
