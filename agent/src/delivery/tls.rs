@@ -2,6 +2,15 @@
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
+const NO_CERTIFICATE: &str =
+    "the server asks for a client certificate: name one with --client-cert FILE and --client-key FILE";
+
+/// The words of an error whose type is lost: with TLS 1.3 a server asks for a certificate after the handshake, and HTTP/2 keeps
+/// of what breaks a connection only the words.
+pub(super) fn of_words(words: String) -> String {
+    if words.ends_with("alert: CertificateRequired") { NO_CERTIFICATE.to_owned() } else { words }
+}
+
 /// An error of the TLS handshake, for people.
 pub(super) fn in_words(error: &Error) -> String {
     match error {
@@ -12,10 +21,7 @@ pub(super) fn in_words(error: &Error) -> String {
         Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {
             "the server speaks no HTTP/2 there: use its gRPC port".to_owned()
         }
-        Error::AlertReceived(AlertDescription::CertificateRequired) => {
-            "the server asks for a client certificate: name one with --client-cert FILE and --client-key FILE"
-                .to_owned()
-        }
+        Error::AlertReceived(AlertDescription::CertificateRequired) => NO_CERTIFICATE.to_owned(),
         other => format!("TLS: {other}"),
     }
 }

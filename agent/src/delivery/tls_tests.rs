@@ -11,7 +11,7 @@ use std::{
 use plimsoll_proto::v1::{Hello, Key, Sample, Totals};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tempfile::TempDir;
-use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 
 use super::{
     Delivery, Report, Settings, Trust,
@@ -44,13 +44,9 @@ fn trusting(ca: Option<PathBuf>) -> Trust {
     Trust { ca, ..Trust::default() }
 }
 
-async fn deliver(dir: &TempDir, server: String, ca: Option<PathBuf>) -> Report {
-    let settings = Settings {
-        server: Some(server),
-        trust: trusting(ca),
-        spool_dir: dir.path().join("spool"),
-        spool_bytes: 1 << 20,
-    };
+async fn deliver(dir: &TempDir, server: String, trust: Trust) -> Report {
+    let settings =
+        Settings { server: Some(server), trust, spool_dir: dir.path().join("spool"), spool_bytes: 1 << 20 };
     let hello = Hello { attempt: "a".to_owned(), ..Hello::default() };
     let mut delivery = Delivery::start(&settings, hello);
     delivery.push(Sample { elapsed_ms: 1, ..Sample::default() });
@@ -64,7 +60,7 @@ async fn assert_problem(dir: &TempDir, server: String, ca: Option<PathBuf>, word
         Ok(client) => ask::predict(&client, Key::default(), PredictFormat::Text).await,
         Err(failure) => Err(failure),
     };
-    let report = deliver(dir, server, ca).await;
+    let report = deliver(dir, server, trusting(ca)).await;
     assert!(!report.delivered && report.kept.is_some(), "{report:?}");
     for problem in [asked.unwrap_err().to_string(), report.problem.unwrap()] {
         assert!(words.iter().all(|word| problem.contains(word)), "{problem}");
@@ -77,9 +73,33 @@ async fn delivers_and_asks_over_tls_with_a_named_authority() {
     let (fake, ca) = start(&dir, "localhost").await;
     let server = at(&fake, "https://localhost");
     Client::connect(&server, &trusting(Some(ca.clone()))).await.unwrap();
-    let report = deliver(&dir, server, Some(ca)).await;
+    let report = deliver(&dir, server, trusting(Some(ca))).await;
     assert_eq!(report, Report { delivered: true, ..Report::default() });
     assert_eq!(fake.attempt("a").samples.len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_a_certificate_gets_the_agents_own() {
+    let dir = TempDir::new().unwrap();
+    let file = |name: &str, text: String| {
+        let path = dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let key = KeyPair::generate().unwrap();
+    let own = CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+    let tls = ServerTlsConfig::new().identity(Identity::from_pem(own.pem(), key.serialize_pem()));
+    let tls = tls.client_ca_root(Certificate::from_pem(own.pem()));
+    let fake = Fake::start_on(Server::builder().tls_config(tls).unwrap(), Faults::default()).await;
+    let server = at(&fake, "https://localhost");
+    let pem = file("own.pem", own.pem());
+    let known = Trust {
+        certificate: Some(pem.clone()),
+        key: Some(file("own.key", key.serialize_pem())),
+        ..trusting(Some(pem.clone()))
+    };
+    assert_problem(&dir, server.clone(), Some(pem), &[]).await;
+    assert!(deliver(&dir, server, known).await.delivered);
 }
 
 #[tokio::test]

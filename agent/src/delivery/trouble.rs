@@ -137,7 +137,7 @@ pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
         }
         match deepest.source() {
             Some(source) => deepest = source,
-            None => return deepest.to_string(),
+            None => return tls::of_words(deepest.to_string()),
         }
     }
 }
@@ -161,6 +161,8 @@ mod tests {
         assert_eq!(innermost(&refused), "connection refused");
         let wrapped = io::Error::other(io::Error::from(io::ErrorKind::TimedOut));
         assert_eq!(innermost(&wrapped), "timed out");
+        let alert = io::Error::other("received fatal alert: CertificateRequired");
+        assert!(innermost(&alert).contains("--client-cert FILE"));
         assert_eq!(innermost(&Status::internal("x")), Status::internal("x").to_string());
     }
 
