@@ -2,21 +2,19 @@
 
 use std::{
     io::{self, BufReader, Read, Write},
-    net::{SocketAddr, TcpStream},
     path::Path,
-    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
 
-use super::archive::{Packer, Unpacker};
+use super::{
+    archive::{Packer, Unpacker},
+    link::{self, Running},
+};
 use crate::store::{Filling, Offline, Snapshot, StoreError, StoreSettings};
 
 /// Where a running server gives its backup.
 pub(crate) const ENDPOINT: &str = "/admin/backup";
-
-/// How long a server may be silent before its backup is given up.
-const SILENCE: Duration = Duration::from_mins(1);
 
 /// Most bytes of an HTTP head.
 const HEAD_BYTES: usize = 16 << 10;
@@ -76,19 +74,20 @@ pub(crate) fn write(store: &Offline, out: &mut impl Write, mut tell: impl FnMut(
 ///
 /// # Errors
 /// Nobody answers, or what answers is not a server of this kind, or the archive is cut short.
-pub(crate) fn fetch(address: SocketAddr, out: &mut impl Write, tell: impl FnMut(u64)) -> anyhow::Result<()> {
-    let connect = || format!("the server's HTTP listener {address} (http_listen) cannot be reached");
-    let mut stream = TcpStream::connect(address).with_context(connect)?;
-    stream.set_read_timeout(Some(SILENCE))?;
+pub(crate) fn fetch(server: &Running<'_>, out: &mut impl Write, tell: impl FnMut(u64)) -> anyhow::Result<()> {
+    let authorization = link::authorization(server.token.as_deref())?;
+    let mut stream = link::connect(server)?;
     // HTTP/1.0: the body ends with the connection; whether it is complete says the archive
-    write!(stream, "GET {ENDPOINT} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+    let request = format!("GET {ENDPOINT} HTTP/1.0\r\nHost: localhost\r\n{authorization}\r\n");
+    stream.write_all(request.as_bytes()).with_context(|| format!("{} takes no request", server.address))?;
+    stream.flush()?;
     let mut answer = BufReader::new(stream);
     let head = read_head(&mut answer)?;
     let status = head.split(' ').nth(1).unwrap_or_default();
     if status != "200" {
         let mut reason = String::new();
         answer.take(HEAD_BYTES as u64).read_to_string(&mut reason)?;
-        bail!("the server at {address} gives no backup: status {status}, {}", reason.trim());
+        bail!("the server at {} gives no backup: status {status}, {}", server.address, reason.trim());
     }
     let mut passing = Passing { source: answer, out, done: 0, tell };
     let mut unpacker = Unpacker::begin(&mut passing)?;

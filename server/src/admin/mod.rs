@@ -6,5 +6,6 @@
 pub(crate) mod archive;
 pub(crate) mod backup;
 pub(crate) mod export;
+pub(crate) mod link;
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,13 @@
 //! `plimsoll-server backup`.
 
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 
+use anyhow::Context as _;
 use clap::Args;
 
 use super::{note, progress::Progress, progress::share, store_settings, target::Target};
 use crate::{
-    admin::backup,
+    admin::{backup, link::Running},
     config::Config,
     store::{Offline, OpenError},
 };
@@ -17,6 +18,9 @@ pub struct Backup {
     /// A file that does not exist yet, or - for standard output.
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// File with the token of an operator, for a running server that has an `access_file`.
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
 }
 
 impl Backup {
@@ -33,7 +37,7 @@ impl Backup {
         let tell = |bytes| progress.tell("backup", share(bytes, whole));
         let written = match &store {
             Some(store) => backup::write(store, &mut target, tell).map(|_entries| ()),
-            None => backup::fetch(config.http_listen, &mut target, tell),
+            None => self.server(config).and_then(|server| backup::fetch(&server, &mut target, tell)),
         };
         progress.end();
         if let Err(error) = written {
@@ -46,5 +50,16 @@ impl Backup {
             if store.is_some() { "no server ran" } else { "the server goes on" }
         ));
         Ok(())
+    }
+
+    /// The server that has the store open. It is this machine's, so its own settings say how to reach it.
+    fn server<'a>(&self, config: &'a Config) -> anyhow::Result<Running<'a>> {
+        let read = |file: &PathBuf| {
+            let text = fs::read_to_string(file)
+                .with_context(|| format!("the token file {} cannot be read", file.display()))?;
+            anyhow::Ok(text.trim().to_owned())
+        };
+        let token = self.token_file.as_ref().map(read).transpose()?;
+        Ok(Running { address: config.http_listen, certificate: config.tls.certificate.as_deref(), token })
     }
 }
