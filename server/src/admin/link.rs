@@ -124,7 +124,6 @@ mod tests {
     use std::{
         io::{BufRead as _, BufReader},
         net::TcpListener,
-        path::PathBuf,
         thread,
     };
 
@@ -179,7 +178,7 @@ mod tests {
         address
     }
 
-    fn fetch(address: SocketAddr, trusted: &PathBuf, token: Option<&str>) -> anyhow::Result<Vec<u8>> {
+    fn fetch(address: SocketAddr, trusted: &Path, token: Option<&str>) -> anyhow::Result<Vec<u8>> {
         let mut out = Vec::new();
         let server = Running { address, certificate: Some(trusted), token: token.map(ToOwned::to_owned) };
         backup::fetch(&server, &mut out, |_| {})?;

@@ -6,6 +6,10 @@ use super::{AttemptId, Bytes, Cause, CpuMicros, Key, Millis, Outcome, Summary};
 
 /// A finished attempt as far as sums, lists and verdicts on others need it.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that have nothing to do with each other, a byte each"
+)]
 pub struct Brief {
     /// Its id.
     pub attempt: AttemptId,

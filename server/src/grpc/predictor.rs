@@ -181,7 +181,7 @@ mod tests {
     async fn service(store: &Store) -> PredictorService {
         let (ingest, mut worker) = fixture::ingest(store, 10);
         worker.resume().await.unwrap();
-        tokio::spawn(worker.run(CancellationToken::new()));
+        tokio_util::task::TaskTracker::new().spawn(worker.run(CancellationToken::new()));
         let metrics = Arc::new(Metrics::new());
         PredictorService {
             learned: Learned::new(History::new(1)),

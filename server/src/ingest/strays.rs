@@ -45,7 +45,9 @@ impl Worker {
     /// Removes the oldest verdicts on attempts that have no summary and are not `open`, if there are more than `most` such
     /// attempts. That it cannot is harmless: the next start tries again.
     pub(super) async fn drop_strays(&self, mut strays: Strays, open: &[Attempt], most: usize) {
-        open.iter().for_each(|attempt| strays.meet(&attempt.id));
+        for attempt in open {
+            strays.meet(&attempt.id);
+        }
         let going = strays.too_many(most);
         if going.is_empty() {
             return;

@@ -145,7 +145,7 @@ impl Worker {
                     drop(answer.send(Ok((running, self.changes.subscribe()))));
                 }
                 Request::Highest { most, caller, answer } => {
-                    drop(answer.send(Ok(self.highest(most, &caller))))
+                    drop(answer.send(Ok(self.highest(most, &caller))));
                 }
                 Request::Find { id, answer } => drop(answer.send(Ok(self.sessions.get(&id).map(running)))),
             }

@@ -294,7 +294,7 @@ mod tests {
             briefs.push(brief);
         }
         // the first chunk goes when the sweep is in its middle, and the second begins with what is left behind
-        let kept = |n: usize| n < 200 || n >= chunk::ROWS + 200;
+        let kept = |n: usize| !(200..chunk::ROWS + 200).contains(&n);
         let briefs: Vec<_> =
             briefs.into_iter().enumerate().filter(|(n, _)| kept(*n)).map(|(_, brief)| brief).collect();
         book.sweep_all();

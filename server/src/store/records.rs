@@ -2,7 +2,7 @@
 //!
 //! A record that is damaged is logged with its key, counted and skipped: one bad sector must not keep a server from starting.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, hash::BuildHasher};
 
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -122,7 +122,10 @@ pub async fn forget(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
 }
 
 /// Removes all verdicts on these attempts; gives how many entries those were. Not atomic: cut short, the rest is still there.
-pub async fn forget_verdicts(store: &Store, ids: &HashSet<AttemptId>) -> Result<u64, SealError> {
+pub async fn forget_verdicts<S: BuildHasher>(
+    store: &Store,
+    ids: &HashSet<AttemptId, S>,
+) -> Result<u64, SealError> {
     let (mut after, mut removed) = (None::<Vec<u8>>, 0);
     loop {
         let page = store.scan(&Kind::Verdict.prefix(), after.as_deref(), Limit::PAGE).await?;
