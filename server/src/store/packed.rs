@@ -3,8 +3,9 @@
 //! A number is never used again for something else. A reader skips fields that it does not know, so a newer server may add
 //! some; a word that it does not know (an outcome, a cause) makes the record unreadable, because nothing may be made up for it.
 
-use std::collections::BTreeMap;
+mod parts;
 
+use parts::{PackedKey, PackedPhase, PackedPrediction};
 use prost::Message;
 
 use super::{
@@ -12,8 +13,8 @@ use super::{
     codec::{self, FIELDS, JSON, Record},
 };
 use crate::domain::{
-    AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Hints, Key, Micros, Millis, OomOrigin, Opening, Origin,
-    Outcome, Phase, Predicted, Resources, SessionId, Source, Summary,
+    AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Micros, Millis, OomOrigin, Opening, Origin, Outcome,
+    Resources, SessionId, Source, Summary,
 };
 
 /// The number of a word is its place, from 1 on: new ones go to the end.
@@ -119,64 +120,6 @@ struct Packed {
     predicted: Option<PackedPrediction>,
     #[prost(bool, tag = "40")]
     unneeded: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PackedKey {
-    #[prost(string, tag = "1")]
-    project: String,
-    #[prost(string, tag = "2")]
-    stack: String,
-    #[prost(string, tag = "3")]
-    package: String,
-    #[prost(string, tag = "4")]
-    version: String,
-    #[prost(string, tag = "5")]
-    variants: String,
-    #[prost(string, tag = "6")]
-    compiler: String,
-    #[prost(string, tag = "7")]
-    compiler_version: String,
-    #[prost(string, tag = "8")]
-    arch: String,
-    #[prost(string, tag = "9")]
-    build_system: String,
-    #[prost(string, tag = "10")]
-    git_ref: String,
-    #[prost(string, tag = "11")]
-    owner: String,
-    #[prost(btree_map = "string, string", tag = "12")]
-    labels: BTreeMap<String, String>,
-    #[prost(uint32, optional, tag = "13")]
-    build_jobs: Option<u32>,
-    #[prost(uint64, optional, tag = "14")]
-    input_bytes: Option<u64>,
-}
-
-#[derive(Clone, Copy, PartialEq, Message)]
-struct PackedPrediction {
-    #[prost(uint64, tag = "1")]
-    memory_request: u64,
-    #[prost(uint64, tag = "2")]
-    memory_limit: u64,
-    #[prost(double, tag = "3")]
-    cpu_request: f64,
-    #[prost(uint64, tag = "4")]
-    wall_p95: u64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PackedPhase {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(uint64, tag = "2")]
-    started: u64,
-    #[prost(uint64, tag = "3")]
-    wall: u64,
-    #[prost(uint64, tag = "4")]
-    need_peak: u64,
-    #[prost(uint64, tag = "5")]
-    cpu: u64,
 }
 
 impl Record for Summary {
@@ -296,87 +239,6 @@ impl Packed {
                 predicted: self.predicted.map(PackedPrediction::prediction),
             },
         })
-    }
-}
-
-impl PackedKey {
-    fn of(key: &Key) -> Self {
-        Self {
-            project: key.project.clone(),
-            stack: key.stack.clone(),
-            package: key.package.clone(),
-            version: key.version.clone(),
-            variants: key.variants.clone(),
-            compiler: key.compiler.clone(),
-            compiler_version: key.compiler_version.clone(),
-            arch: key.arch.clone(),
-            build_system: key.build_system.clone(),
-            git_ref: key.git_ref.clone(),
-            owner: key.owner.clone(),
-            labels: key.labels.clone(),
-            build_jobs: key.hints.build_jobs,
-            input_bytes: key.hints.input_bytes,
-        }
-    }
-
-    fn key(self) -> Key {
-        Key {
-            project: self.project,
-            stack: self.stack,
-            package: self.package,
-            version: self.version,
-            variants: self.variants,
-            compiler: self.compiler,
-            compiler_version: self.compiler_version,
-            arch: self.arch,
-            build_system: self.build_system,
-            git_ref: self.git_ref,
-            owner: self.owner,
-            labels: self.labels,
-            hints: Hints { build_jobs: self.build_jobs, input_bytes: self.input_bytes },
-        }
-    }
-}
-
-impl PackedPrediction {
-    fn of(predicted: &Predicted) -> Self {
-        Self {
-            memory_request: predicted.memory_request.0,
-            memory_limit: predicted.memory_limit.0,
-            cpu_request: predicted.cpu_request.0,
-            wall_p95: predicted.wall_p95.0,
-        }
-    }
-
-    fn prediction(self) -> Predicted {
-        Predicted {
-            memory_request: Bytes(self.memory_request),
-            memory_limit: Bytes(self.memory_limit),
-            cpu_request: Cores(self.cpu_request),
-            wall_p95: Millis(self.wall_p95),
-        }
-    }
-}
-
-impl PackedPhase {
-    fn of(phase: &Phase) -> Self {
-        Self {
-            name: phase.name.clone(),
-            started: phase.started.0,
-            wall: phase.wall.0,
-            need_peak: phase.need_peak.0,
-            cpu: phase.cpu.0,
-        }
-    }
-
-    fn phase(self) -> Phase {
-        Phase {
-            name: self.name,
-            started: Millis(self.started),
-            wall: Millis(self.wall),
-            need_peak: Bytes(self.need_peak),
-            cpu: CpuMicros(self.cpu),
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::domain::{Hints, Key, Phase, Predicted};
 
 fn unpack(bytes: &[u8]) -> Result<Summary, Damage> {
     let (codec, payload) = bytes.split_first().unwrap();

@@ -1,0 +1,179 @@
+//! What is wrong with a file of pools is told with its line, and nothing makes the reader panic.
+
+use super::*;
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "a line for each mistake")]
+fn everything_that_is_wrong_is_named_with_its_line() {
+    let text = mistakes(
+        r#"
+[[pool]]
+name = "big"
+memory = "0"
+at_once = 0
+arch = "mars"
+[[pool]]
+name = "two words"
+price_gib_hour = -1.0
+tolerations = [{ operator = "Equal" }]
+[kind.lazy]
+[kind.auto]
+node_selector = { zone = "a" }
+[[pool]]
+name = "elsewhere"
+node_selector = { zone = "b" }
+[[rule]]
+package = 'x('
+pool = "moon"
+[[rule]]
+name = "explodes"
+package = '((a{100}){100}){100}'
+tags = ["nobody"]
+when_busy = "sun"
+wall_p50_over = "long"
+[[rule]]
+name = "no aim"
+busy_from = 0
+"#,
+    );
+    for part in [
+        "line 38: pool big is there twice",
+        "line 39: pool big: memory is 0",
+        "line 38: pool big: at_once is 0",
+        "line 38: pool big: arch \"mars\" is not known",
+        "line 43: pool \"two words\"",
+        "line 43: pool two words: price_gib_hour is -1",
+        "line 43: pool two words: toleration: operator Equal needs a key",
+        "kind \"lazy\" is none of scratch, explicit, auto, isolated",
+        "line 50: pool elsewhere: label \"zone\" is another than \"a\", which kind auto wants",
+        "line 53: rule number 1: package: 'x('",
+        "line 52: rule number 1: pool \"moon\" is not there; there are big, small, arm",
+        "line 57: rule explodes: package: '((a{100}){100}){100}': takes more than",
+        "line 55: rule explodes: no pool has the tag \"nobody\"",
+        "line 55: rule explodes: when_busy: pool \"sun\" is not there",
+        "line 55: rule explodes: wall_p50_over: \"long\" is not a time",
+        "line 61: rule no aim: needs a pool, or tags",
+        "line 61: rule no aim: busy_from is 0",
+    ] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    assert!(mistakes("[[rule]]\npol = 'x'\n").contains("pol"));
+    let entries = "{'pattern': 'x', 'tags': ['large']}, ".repeat(400);
+    let many = format!("[[rule]]\ncopr = \"\"\"\n[{entries}]\n\"\"\"\n").repeat(3);
+    assert!(mistakes(&many).ends_with("more than 1000 expressions in one file"), "{}", mistakes(&many));
+    let copr = "[[rule]]\nname = \"c\"\ncopr = '''\n[{'pattern': 'x',\n  'tags': ['nobody']}]\n'''\n";
+    assert!(
+        mistakes(copr).contains("line 39: rule c: copr: no pool has the tag \"nobody\""),
+        "{}",
+        mistakes(copr)
+    );
+}
+
+#[test]
+fn rules_that_can_never_match_or_are_never_reached_are_told() {
+    let pools = parse(
+        r#"
+[[rule]]
+name = "all of gcc"
+package = 'gcc.*'
+pool = "big"
+[[rule]]
+name = "some of gcc"
+package = 'gcc-runtime|gcc'
+memory_over = "8GiB"
+pool = "small"
+[[rule]]
+name = "nothing"
+package = '[^\s\S]'
+pool = "big"
+[[rule]]
+name = "no such class"
+ref_class = 'nightly'
+pool = "big"
+[[rule]]
+name = "more than p95"
+wall_p95_over = "1h"
+pool = "big"
+[[rule]]
+name = "more than p50"
+wall_p50_over = "2h"
+pool = "small"
+[[rule]]
+name = "for a few"
+pool = "powerful"
+[[rule]]
+name = "arm"
+pool = "arm"
+"#,
+    );
+    let said: Vec<String> = pools.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said,
+        [
+            "line 41: rule some of gcc: never reached, rule all of gcc (line 37) takes all that it would",
+            "line 46: rule nothing: no package can match '[^\\s\\S]'",
+            "line 50: rule no such class: no ref_class can match 'nightly'",
+            "line 58: rule more than p50: never reached, rule more than p95 (line 54) takes all that it would",
+        ]
+    );
+}
+
+#[test]
+fn what_is_said_to_be_never_reached_is_never_reached() {
+    use proptest::prelude::*;
+    let word = prop::sample::select(vec![".*", "a", "a|b", "b.*", "[ab]", "c?"]);
+    let rule = (
+        proptest::option::of(word.clone()),
+        proptest::option::of(word),
+        proptest::option::of(1_u64..4),
+        prop::sample::select(vec!["big", "small", "arm", "powerful"]),
+    );
+    let value = prop::sample::select(vec!["a", "b", "ba", "c", ""]);
+    let asked = (value.clone(), value, 1_u64..6, prop::sample::select(vec!["x86_64", "aarch64", ""]));
+    proptest!(|(rules in prop::collection::vec(rule, 1..5), asked in prop::collection::vec(asked, 1..20))| {
+        let mut text = String::new();
+        for (package, stack, gib, pool) in rules {
+            text.push_str("[[rule]]\n");
+            for (name, pattern) in [("package", package), ("stack", stack)] {
+                text.extend(pattern.map(|pattern| format!("{name} = '{pattern}'\n")));
+            }
+            text.extend(gib.map(|gib| format!("memory_over = \"{gib}GiB\"\n")));
+            text.extend(["pool = \"", pool, "\"\n"]);
+        }
+        let pools = parse(&text);
+        let dead: Vec<usize> = pools.warnings().iter().map(|warning| warning.line).collect();
+        for (package, stack, gib, arch) in asked {
+            let key = Key { stack: stack.into(), ..key("team/heavy", arch, package) };
+            let looked = pools.look(&Subject::of(&key), &needs(gib, 1.0, 0), &|_| 0);
+            prop_assert!(looked.iter().all(|rule| !rule.takes || !dead.contains(&rule.line)), "{text}\n{looked:?}");
+        }
+    });
+}
+
+#[test]
+fn no_file_makes_the_reader_panic() {
+    use proptest::prelude::*;
+    let line = prop::sample::select(vec![
+        "[[pool]]",
+        "[[rule]]",
+        "[kind.auto]",
+        "name = \"a\"",
+        "pool = \"a\"",
+        "package = '('",
+        "cores = -1",
+        "memory = \"\"",
+        "copr = '''\n[{'''",
+        "tags = []",
+        "at_once = 0",
+        "when_busy = \"a\"",
+        "x = 1",
+        "allowed = ['a']",
+        "node_selector = { \"\" = \"\" }",
+        "[[rule",
+        "price_gib_hour = nan",
+        "busy_from = 3",
+    ]);
+    proptest!(|(lines in prop::collection::vec(line, 0..12))| {
+        let _read = Placement::parse(&lines.join("\n"));
+    });
+}
