@@ -4,6 +4,7 @@
 //! answer. The worker takes what has gathered, checks it, commits it with one sync, and then answers all of it.
 
 mod again;
+mod aging;
 mod close;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -30,10 +31,10 @@ use std::{
 };
 
 use again::ShortOfMemory;
+pub use aging::Retain;
 pub(crate) use refusal::Refusal;
 use request::{Answer, Request};
 pub(crate) use request::{Change, Opened, Running};
-pub use retain::Retain;
 pub(crate) use session::{Append, Finish, StreamHandle};
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
 pub(crate) use worker::Worker;
