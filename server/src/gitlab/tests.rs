@@ -13,6 +13,8 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+mod durable;
+
 use super::{
     client::{Keep, Trouble},
     pace::Terms,
@@ -344,4 +346,41 @@ async fn a_hook_that_is_lost_may_come_again_and_what_waits_at_a_stop_is_told() {
     for _again in 0..2 {
         assert_eq!(hooks.take(hook(5000), None).await, Taken::Dropped, "nobody is there to hear it");
     }
+}
+
+#[tokio::test]
+async fn a_line_of_a_log_alone_does_not_settle_that_memory_ended_a_build() {
+    let line = "g++: fatal error: Killed signal terminated program cc1plus\n";
+    let fake = Fake::start([
+        ("projects/2/jobs/5/trace", vec![ok(line)]),
+        ("projects/2/jobs/6/trace", vec![ok(KILLED)]),
+        ("projects/2/pipelines/3/jobs", vec![ok("[]")]),
+    ])
+    .await;
+    let house = House::of(&fake);
+    let mut batch = store::Batch::default();
+    for id in ["5", "6"] {
+        let mut summary = crate::domain::test_summary(id, "zlib", "1.3", 10);
+        summary.key.project = "a/b".into();
+        let lost = crate::domain::Summary { outcome: Outcome::Lost, exit: None, ..summary };
+        store::put_summary(&mut batch, &lost).unwrap();
+    }
+    house.store.commit(batch).await.unwrap();
+    for job in [5, 6] {
+        let mut hook = ended(job, "failed", "zlib@1.3 /abcdefg");
+        "script_failure".clone_into(&mut hook.told.reason);
+        house.hooks.take(hook, None).await;
+    }
+    house.until("judged", 2).await;
+    let settled = async |id: &str| loop {
+        let id = AttemptId::parse(id).unwrap();
+        let summary = store::read_summary(&house.store, &id).await.unwrap().unwrap();
+        if summary.outcome != Outcome::Lost {
+            return (summary.outcome, summary.cause.is_some_and(Cause::is_memory), summary.censored);
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    assert_eq!(settled("5").await, (Outcome::Failed, false, false));
+    assert_eq!(settled("6").await, (Outcome::Failed, true, true));
+    house.end().await;
 }

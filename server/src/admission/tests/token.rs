@@ -20,7 +20,8 @@ fn the_agent_alone_gets_a_token_for_this_server_and_reads_it_from_a_file() {
     assert_eq!(agent["volumeMounts"].as_array().unwrap().last(), Some(&mount));
     let file = json!({"name": "PLIMSOLL_TOKEN_FILE", "value": "/var/run/secrets/plimsoll/token"});
     assert!(agent["env"].as_array().unwrap().contains(&file), "{agent}");
-    let volume = spec["volumes"].as_array().unwrap().last().unwrap();
+    let mut volumes = spec["volumes"].as_array().unwrap().iter();
+    let volume = volumes.find(|volume| volume["name"] == "plimsoll-token").unwrap();
     let token = json!({"audience": "plimsoll", "expirationSeconds": 3600, "path": "token"});
     let sources = json!([{"serviceAccountToken": token}]);
     assert_eq!(volume, &json!({"name": "plimsoll-token", "projected": {"sources": sources}}));
