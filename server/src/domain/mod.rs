@@ -40,5 +40,6 @@ pub use summary::{Origin, Summary, Totals};
 pub use told::{End, Told};
 pub use units::{Bytes, Cores, CpuMicros, Micros, Millis};
 pub use verdict::{
-    Action, Cost, Evidence, EvidenceLine, EvidenceSource, Growth, ListedRun, Outlook, Signature, Verdict,
+    Action, Cost, Evidence, EvidenceLine, EvidenceSource, Growth, JobName, ListedRun, Outlook, Signature,
+    Verdict,
 };
