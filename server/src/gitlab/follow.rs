@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Client,
-    client::{Keep, Trouble},
+    client::Trouble,
     hooks::{Name, Waiting},
     read, trace,
 };
@@ -24,6 +24,7 @@ use crate::{
     grpc,
     ingest::Ingest,
     metrics::{Kind, Metrics},
+    outgoing::Keep,
 };
 
 /// Jobs that are asked about at once.
