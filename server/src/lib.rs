@@ -27,6 +27,7 @@
 //! | `identity` | who calls, and what it may do |
 //! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
 //! | `log`, `traces` | where log lines go, and spans |
+//! | `outgoing` | what the server asks of others over HTTP |
 //! | `gitlab` | job hooks, and what GitLab is asked about them |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
@@ -54,6 +55,7 @@ mod judging;
 mod learned;
 mod log;
 mod metrics;
+mod outgoing;
 pub mod placement;
 mod placing;
 pub mod predict;
