@@ -45,6 +45,7 @@ use crate::{
     identity::Identity,
     judging::Judging,
     learned::Learned,
+    mask,
     metrics::{Kind, Metrics},
     placing::Placing,
     predict,
@@ -100,7 +101,8 @@ impl Ingest {
     }
 
     /// Opens an attempt for a stream, or hands it over to it.
-    pub(crate) async fn open(&self, attempt: Attempt, stream: &StreamHandle) -> Result<Opened, Refusal> {
+    pub(crate) async fn open(&self, mut attempt: Attempt, stream: &StreamHandle) -> Result<Opened, Refusal> {
+        mask::attempt(&mut attempt);
         let attempt = self.foreseen(attempt);
         self.ask(|answer| Request::Open { attempt: Box::new(attempt), stream: stream.clone(), answer }).await
     }
@@ -116,7 +118,8 @@ impl Ingest {
     }
 
     /// Seals an attempt; gives its last number.
-    pub(crate) async fn finish(&self, finish: Finish, stream: &StreamHandle) -> Result<u64, Refusal> {
+    pub(crate) async fn finish(&self, mut finish: Finish, stream: &StreamHandle) -> Result<u64, Refusal> {
+        mask::phases(&mut finish.phases);
         self.ask(|answer| Request::Finish { finish, stream: stream.clone(), answer }).await
     }
 
