@@ -83,7 +83,8 @@ mod tests {
         let service = service_fn(async |request: http::Request<()>| {
             let caller = request.extensions().get::<Arc<Identity>>().cloned();
             assert_eq!(caller, Some(Identity::anyone()));
-            Ok(http::Response::new(Body::empty()))
+            // an answer without a word would be gone at once
+            Ok(http::Response::new(Body::new("a word".to_owned())))
         });
         let answer = entry.layer(service).oneshot(http::Request::new(())).await.unwrap();
         assert_eq!(entry.calls.running(), 1);
