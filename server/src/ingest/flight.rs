@@ -153,10 +153,11 @@ impl Worker {
         self.sessions.insert(id, session);
     }
 
-    /// Answers all who waited for a round that is on disk.
+    /// Answers all who waited for a round that is on disk, but for those whose rolls are far behind.
     async fn tell(&mut self, round: Round, changed: Vec<AttemptId>) {
+        self.roll_long(&changed);
         for (n, promise) in round.promises.into_iter().enumerate() {
-            promise.keep();
+            self.keep_or_hold(promise);
             if n % TURN == TURN - 1 {
                 tokio::task::yield_now().await;
             }
@@ -166,7 +167,6 @@ impl Worker {
                 drop(self.changes.send(Change::Running(Box::new(running(session)))));
             }
         }
-        self.roll_long(changed).await;
     }
 }
 

@@ -23,6 +23,7 @@ mod settle;
 mod stage;
 mod start;
 mod strays;
+mod take_up;
 mod unsettled;
 mod worker;
 

@@ -34,8 +34,8 @@ pub(super) struct Staged {
 /// An answer that may be given when the commit is on disk.
 #[derive(Debug)]
 pub(super) enum Promise {
-    Opened(Answer<Opened>, Opened),
-    Acknowledged(Answer<u64>, u64),
+    Opened(AttemptId, Answer<Opened>, Opened),
+    Acknowledged(AttemptId, Answer<u64>, u64),
     Recorded(Answer<Verdict>, Box<Verdict>),
 }
 
@@ -70,11 +70,19 @@ impl Round {
 }
 
 impl Promise {
+    /// The attempt whose samples follow this answer.
+    pub(super) fn attempt(&self) -> Option<&AttemptId> {
+        match self {
+            Self::Opened(attempt, ..) | Self::Acknowledged(attempt, ..) => Some(attempt),
+            Self::Recorded(..) => None,
+        }
+    }
+
     /// Gives the answer. Whoever asked may be gone: then nobody is told, which is what they wanted.
     pub(super) fn keep(self) {
         match self {
-            Self::Opened(answer, opened) => drop(answer.send(Ok(opened))),
-            Self::Acknowledged(answer, number) => drop(answer.send(Ok(number))),
+            Self::Opened(_, answer, opened) => drop(answer.send(Ok(opened))),
+            Self::Acknowledged(_, answer, number) => drop(answer.send(Ok(number))),
             Self::Recorded(answer, verdict) => drop(answer.send(Ok(*verdict))),
         }
     }
@@ -82,8 +90,8 @@ impl Promise {
     /// Says why the answer cannot be given.
     pub(super) fn break_with(self, refusal: Refusal) {
         match self {
-            Self::Opened(answer, _) => drop(answer.send(Err(refusal))),
-            Self::Acknowledged(answer, _) => drop(answer.send(Err(refusal))),
+            Self::Opened(_, answer, _) => drop(answer.send(Err(refusal))),
+            Self::Acknowledged(_, answer, _) => drop(answer.send(Err(refusal))),
             Self::Recorded(answer, _) => drop(answer.send(Err(refusal))),
         }
     }

@@ -51,7 +51,7 @@ impl Worker {
                 }
                 let opened = Opened { acknowledged: session.acknowledged, sealed: false };
                 round.stage(session, 0);
-                round.promises.push(Promise::Opened(answer, opened));
+                round.promises.push(Promise::Opened(attempt.id, answer, opened));
             }
             Ok(None) => drop(answer.send(Ok(Opened { acknowledged: 0, sealed: true }))),
             Err(refusal) => drop(answer.send(Err(refusal))),
@@ -120,7 +120,7 @@ impl Worker {
             });
         match accepted {
             Ok((session, fresh)) => {
-                round.promises.push(Promise::Acknowledged(answer, session.acknowledged));
+                round.promises.push(Promise::Acknowledged(id, answer, session.acknowledged));
                 round.stage(session, fresh);
             }
             Err(refusal) => drop(answer.send(Err(refusal))),

@@ -102,7 +102,8 @@ impl Worker {
                 }
                 taken = self.queue.recv_many(&mut requests, GATHER), if !self.round.is_full() => {
                     if taken == 0 {
-                        return self.commit_all().await;
+                        self.commit_all().await;
+                        return self.rolling.release_all();
                     }
                     self.parts.metrics.queue.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
                     self.work(requests.drain(..)).await;
