@@ -4,6 +4,7 @@ mod calls;
 mod collector;
 mod connected;
 mod convert;
+mod entry;
 mod guarded;
 mod inside;
 mod outbound;
@@ -19,6 +20,7 @@ use std::{sync::Arc, time::Duration};
 pub(crate) use calls::Calls;
 use collector::CollectorService;
 pub(crate) use convert::key as checked_key;
+use entry::Entry;
 pub(crate) use inside::{Inside, Refused};
 use placement::PlacementService;
 use plimsoll_proto::{
@@ -138,8 +140,7 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthServic
     let (links, shaking) = connected::links(connections, listener.tls);
     let collector = CollectorService::new(ingest, placing, metrics, tasks, stopping.clone());
     let serving = Server::builder()
-        .layer(calls)
-        .layer(guard)
+        .layer(Entry { calls, guard })
         .timeout(ANSWER_WITHIN)
         .http2_max_header_list_size(Some(HEADER_BYTES))
         .http2_keepalive_interval(Some(KEEPALIVE))

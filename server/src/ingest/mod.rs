@@ -1,13 +1,15 @@
 //! The only writer: takes attempts, samples, ends and verdicts in, and has them on disk before it says so.
 //!
 //! One task, the worker, owns the open attempts. Everybody else sends it requests over one bounded queue and waits for the
-//! answer. The worker takes what has gathered, checks it, commits it with one sync, and then answers all of it.
+//! answer. The worker takes what has gathered, checks it, commits it with one sync, and then answers all of it. While the disk syncs,
+//! it checks what gathers next.
 
 mod again;
 mod aging;
 mod close;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod flight;
 mod forget;
 mod judge;
 mod opening;
@@ -22,6 +24,7 @@ mod settle;
 mod stage;
 mod start;
 mod strays;
+mod take_up;
 mod unsettled;
 mod worker;
 

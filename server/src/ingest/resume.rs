@@ -9,7 +9,6 @@ use foldhash::fast::RandomState;
 
 use super::{
     again::NewestShort,
-    session::Session,
     strays::{self, Strays},
     worker::Worker,
 };
@@ -19,9 +18,6 @@ use crate::{
     stats::Stats,
     store::{self, Loaded, StoreError},
 };
-
-/// Open attempts of which is asked at once whether they have samples: each that has none costs no visit of its own.
-const TAKEN_UP_AT_ONCE: usize = 500;
 
 /// The newest attempts out of many that come in any order, in bounded memory.
 struct Newest {
@@ -121,16 +117,7 @@ impl Worker {
             open = open.len(),
             "history read"
         );
-        for attempts in open.chunks(TAKEN_UP_AT_ONCE) {
-            let ids: Vec<&AttemptId> = attempts.iter().map(|attempt| &attempt.id).collect();
-            let fed = store::have_samples(&self.parts.store, &ids).await?;
-            for (attempt, fed) in attempts.iter().zip(fed) {
-                let place = self.parts.placing.places().hold(&attempt.opening.pool);
-                let new = Session { place, ..Session::new(Arc::new(attempt.clone()), self.now()) };
-                let session = self.take_up(new, fed).await?;
-                self.sessions.insert(attempt.id.clone(), session);
-            }
-        }
+        self.take_up_all(open).await?;
         self.count_open();
         Ok(())
     }
@@ -169,26 +156,6 @@ impl Worker {
             }
         }
         Ok((loaded, judged.strays))
-    }
-
-    /// Reads how far an attempt had come, if it was fed at all.
-    async fn take_up(&self, mut session: Session, fed: bool) -> Result<Session, StoreError> {
-        if !fed {
-            return Ok(session);
-        }
-        let (id, progress) = (session.attempt.id.clone(), &mut session.progress);
-        // a run at a time: an attempt that never ends has more samples than memory
-        let extent = store::each_run(&self.parts.store, &id, |run| {
-            for fault in run.samples.iter().filter_map(|sample| progress.add(sample).err()) {
-                // the samples were checked before they were stored: only a damaged record can bring this about
-                tracing::warn!(attempt = %id, %fault, "a stored sample is out of order");
-            }
-        });
-        let extent = extent.await?;
-        session.loose = extent.loose;
-        session.acknowledged = extent.last_sequence;
-        session.lost = extent.lost;
-        Ok(session)
     }
 }
 

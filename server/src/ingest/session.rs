@@ -71,7 +71,7 @@ pub(crate) struct Session {
     pub(crate) acknowledged: u64,
     /// Numbers declared lost.
     pub(crate) lost: u64,
-    /// Samples that are not yet in a sealed block.
+    /// Samples that are on disk and not yet in a sealed block.
     pub(crate) loose: u64,
     /// Sums over the samples.
     pub(crate) progress: Progress,
@@ -154,7 +154,6 @@ impl Session {
         let added = batch.samples.len() as u64;
         self.acknowledged = batch.first_sequence + added - 1;
         self.lost += batch.lost;
-        self.loose += added;
         Ok(Some(batch))
     }
 
