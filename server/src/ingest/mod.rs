@@ -5,12 +5,14 @@
 
 mod again;
 mod aging;
+mod believed;
 mod close;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod forget;
 mod judge;
 mod opening;
+mod recall;
 mod refusal;
 mod request;
 mod resume;
@@ -19,6 +21,7 @@ mod roll;
 mod round;
 mod session;
 mod settle;
+mod silence;
 mod stage;
 mod start;
 mod strays;
