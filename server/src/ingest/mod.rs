@@ -6,6 +6,7 @@
 
 mod again;
 mod aging;
+mod believed;
 mod close;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -13,6 +14,7 @@ mod flight;
 mod forget;
 mod judge;
 mod opening;
+mod recall;
 mod refusal;
 mod request;
 mod resume;
@@ -21,6 +23,7 @@ mod roll;
 mod round;
 mod session;
 mod settle;
+mod silence;
 mod stage;
 mod start;
 mod strays;

@@ -24,6 +24,7 @@ mod engine;
 mod envelope;
 mod errors;
 mod fault;
+mod fill;
 mod grid;
 mod keys;
 mod kv;
@@ -54,6 +55,7 @@ pub use engine::Identity;
 pub use envelope::{MAX_RECORD, RecordError};
 pub use errors::{CommitError, Excess, KeyText, StoreError};
 pub use fault::OpenError;
+pub use fill::Filling;
 pub use keys::Kind;
 pub use kv::{
     BATCH_BYTES, BATCH_OPERATIONS, Batch, Check, Committed, Deleted, Entry, Expect, Limit, MAX_KEY,
@@ -61,7 +63,7 @@ pub use kv::{
 };
 pub use marker::FORMAT_VERSION;
 pub use memory::MemoryStore;
-pub use offline::{Filling, Offline};
+pub use offline::Offline;
 pub use records::{
     Loaded, count_verdicts, delete_attempt, ended_after, forget, forget_verdicts, have_samples,
     load_summaries, load_verdicts, open_attempts, put_attempt, put_summary, put_verdict, read_summary,

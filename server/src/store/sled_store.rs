@@ -107,6 +107,12 @@ impl SledStore {
         self.shared.status()
     }
 
+    /// Tells of each try to take up writing again.
+    #[cfg(test)]
+    pub(super) fn tries(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.shared.tries()
+    }
+
     pub(super) async fn snapshot(&self) -> Result<Snapshot, StoreError> {
         let failed = |reason: &str| StoreError::Unavailable(reason.to_owned());
         let (answer, begun) = oneshot::channel();
