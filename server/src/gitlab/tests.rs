@@ -15,16 +15,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 mod durable;
 
-use super::{
-    client::{Keep, Trouble},
-    pace::Terms,
-    *,
-};
+use super::{client::Trouble, pace::Terms, *};
 use crate::{
     domain::{Action, AttemptId, Cause, Key, Outcome},
     gantry::{self, Ended, Hook},
     ingest::{Worker, fixture},
     metrics::{Kind, Metrics},
+    outgoing::Keep,
     store::{self, Store},
 };
 use std::sync::Arc;

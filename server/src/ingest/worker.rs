@@ -15,11 +15,12 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Parts,
     again::ShortOfMemory,
+    aging::Pass,
     close::Ending,
     forget::Walk,
     refusal::Refusal,
     request::{Change, Request, Running},
-    retain::{self, Pass},
+    retain,
     roll::Rolling,
     round::{RESERVE_OPERATIONS, Round},
     session::{Heard, Session, StreamHandle},
