@@ -21,6 +21,7 @@ mod directory;
 mod endurance;
 mod gantry;
 mod gitlab;
+mod hooks;
 mod judging;
 mod kept;
 mod monitoring;
