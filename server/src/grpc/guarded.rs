@@ -15,10 +15,10 @@ use tonic::{
 };
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use super::connected::Peer;
+use super::{connected::Peer, status::of_exceeded};
 use crate::{
     guard::{Guard, Pass},
-    identity::{Denied, Identity, Role},
+    identity::{Denied, Exceeded, Identity, Role},
 };
 
 /// When a caller may come back whose call was ended because of what let it in.
@@ -82,6 +82,13 @@ where
         let names =
             request.extensions().get::<Peer>().map(|peer| Arc::clone(&peer.names)).unwrap_or_default();
         match Pass::new(&self.guard, authorization, names, role, path) {
+            // what agents send is counted as it comes
+            Ok(pass)
+                if role != Role::Agent
+                    && let Err(exceeded) = self.guard.question(pass.caller()) =>
+            {
+                Box::pin(ready(Ok(of_exceeded(&exceeded).into_http())))
+            }
             Ok(pass) => {
                 request.extensions_mut().insert(Arc::clone(pass.caller()));
                 request.extensions_mut().insert(Arc::new(pass));
@@ -108,6 +115,18 @@ impl Admitted {
             Some(pass) => ended(&pass.over().await),
             None => std::future::pending().await,
         }
+    }
+
+    /// Asks for something that is bounded for each caller.
+    ///
+    /// # Errors
+    /// The status with which his call ends: he has gone beyond it.
+    pub(super) fn within<T: Default>(
+        &self,
+        asked: impl FnOnce(&Identity) -> Result<T, Exceeded>,
+    ) -> Result<T, Status> {
+        let asked = self.0.as_ref().map_or_else(|| Ok(T::default()), |pass| pass.within(asked));
+        asked.map_err(|exceeded| of_exceeded(&exceeded))
     }
 
     /// Whether the caller may go on.
