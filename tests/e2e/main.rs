@@ -21,6 +21,7 @@ mod crash;
 mod deploy;
 mod directory;
 mod endurance;
+mod floods;
 mod gantry;
 mod gitlab;
 mod judging;

@@ -6,6 +6,7 @@ mod client;
 pub mod endure;
 pub mod figures;
 mod files;
+pub mod flood;
 mod issuer;
 mod patience;
 mod programs;

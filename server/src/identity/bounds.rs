@@ -193,6 +193,9 @@ impl Usage {
         count: u64,
         now: Instant,
     ) -> Result<(), Exceeded> {
+        if count == 0 {
+            return Ok(());
+        }
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let paid = match bound {
             Bound::Samples => &mut used.samples,
