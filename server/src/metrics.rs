@@ -134,7 +134,9 @@ metrics! {
         "Predictions that were put into a pool: fits, clamped (no pool has as much), none (no pool takes it)";
     allocations: Kinds = "allocations",
         "Requests for an allocation: answered, late (the defaults were sent), refused, shadow (nothing was sent)";
-    hooks: Kinds = "hooks", "Job hooks, by what became of them; dropped: the queue was full";
+    hooks: Kinds = "hooks",
+        "Job hooks, by what became of them; dropped: the queue was full; not kept: taken in memory alone";
+    hooks_on_disk: Gauge = "hooks_on_disk", "Job hooks that are on disk until they are worked on";
     gitlab_requests: Kinds = "gitlab_requests",
         "Questions to GitLab, by what became of them; without a turn: there were too many, or it is away";
     gitlab_queue: Gauge = "gitlab_queue_jobs", "Ended jobs that GitLab shall be asked about";
