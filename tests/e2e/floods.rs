@@ -17,9 +17,8 @@ fn start() -> (tempfile::TempDir, Server) {
 
 async fn is_served(channel: &Channel) {
     let key = Some(pb::Key { package: "zlib".to_owned(), ..pb::Key::default() });
-    let asked =
-        PredictorClient::new(channel.clone()).predict(pb::PredictRequest { key, ..Default::default() });
-    asked.await.unwrap();
+    let mut client = PredictorClient::new(channel.clone());
+    client.predict(pb::PredictRequest { key, ..Default::default() }).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

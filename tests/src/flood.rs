@@ -151,7 +151,7 @@ impl Attack {
         let mut writer = connection.try_clone()?;
         let writing = std::thread::spawn(move || writer.write_all(&out));
         let mut sink = vec![0; 64 * 1024];
-        // a second of silence is no end: the server has borne all of it
+        // silence is no end: the server has borne all of it
         connection.set_read_timeout(Some(STUCK))?;
         let ended = loop {
             match connection.read(&mut sink) {
