@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use tonic::{Code, Request, Status, codegen::http};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use super::connected::Peer;
+use super::{connected::Peer, status::of_exceeded};
 use crate::{
     guard::{Guard, Pass},
-    identity::{Denied, Identity, Role},
+    identity::{Denied, Exceeded, Identity, Role},
 };
 
 /// When a caller may come back whose call was ended because of what let it in.
@@ -47,6 +47,10 @@ pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<
     let authorization = request.headers().get(http::header::AUTHORIZATION);
     let names = request.extensions().get::<Peer>().map(|peer| Arc::clone(&peer.names)).unwrap_or_default();
     let pass = Pass::new(guard, authorization, names, role, path).map_err(|denied| status(&denied))?;
+    // what agents send is counted as it comes
+    if role != Role::Agent {
+        guard.question(pass.caller()).map_err(|exceeded| of_exceeded(&exceeded))?;
+    }
     request.extensions_mut().insert(Arc::clone(pass.caller()));
     request.extensions_mut().insert(Arc::new(pass));
     Ok(())
@@ -68,6 +72,18 @@ impl Admitted {
             Some(pass) => ended(&pass.over().await),
             None => std::future::pending().await,
         }
+    }
+
+    /// Asks for something that is bounded for each caller.
+    ///
+    /// # Errors
+    /// The status with which his call ends: he has gone beyond it.
+    pub(super) fn within<T: Default>(
+        &self,
+        asked: impl FnOnce(&Identity) -> Result<T, Exceeded>,
+    ) -> Result<T, Status> {
+        let asked = self.0.as_ref().map_or_else(|| Ok(T::default()), |pass| pass.within(asked));
+        asked.map_err(|exceeded| of_exceeded(&exceeded))
     }
 
     /// Whether the caller may go on.
