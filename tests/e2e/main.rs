@@ -21,6 +21,7 @@ mod directory;
 mod endurance;
 mod gantry;
 mod gitlab;
+mod init;
 mod judging;
 mod kept;
 mod monitoring;

@@ -5,6 +5,7 @@ mod classify;
 mod compact;
 mod export;
 mod import;
+mod init;
 mod progress;
 mod replay;
 mod restore;
@@ -40,6 +41,8 @@ pub struct Cli {
 /// What the program does instead of serving.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Writes a configuration for a first try into a new directory: TLS with a CA of its own, and two tokens.
+    Init(init::Init),
     /// Runs the predictor and the rules of others over recorded history, and tells what each would have wasted.
     Replay(replay::Replay),
     /// Adds recorded history to the data directory of a stopped server.
@@ -64,6 +67,7 @@ impl Command {
     /// Does it, and says how it went.
     pub fn run(self, config: &Config) -> ExitCode {
         let done = match self {
+            Self::Init(init) => init.run(),
             Self::Replay(replay) => replay.run(config),
             Self::Import(import) => import.run(config),
             Self::Classify(classify) => classify.run(config),
