@@ -25,7 +25,9 @@
 //! | `guard` | who may call, in force |
 //! | [`placement`] | pools, the rules over them, kinds of builds |
 //! | `identity` | who calls, and what it may do |
+//! | [`privacy`] | what only those see who are named for a project |
 //! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
+//! | [`fuzz`] | every parser of foreign bytes, for fuzzers |
 //! | `mask` | secrets in foreign text |
 //! | `log`, `traces` | where log lines go, and spans |
 //! | `gitlab` | job hooks, and what GitLab is asked about them |
@@ -42,6 +44,7 @@ mod clock;
 mod config;
 pub mod domain;
 mod files;
+pub mod fuzz;
 pub mod gantry;
 pub mod gitlab;
 mod grpc;
@@ -59,6 +62,7 @@ mod metrics;
 pub mod placement;
 mod placing;
 pub mod predict;
+pub mod privacy;
 mod reload;
 mod replay;
 pub mod retry;

@@ -33,6 +33,7 @@ mod settings;
 mod shadow;
 mod stop;
 mod store_ops;
+mod tenants;
 mod too_much;
 mod verdict;
 mod web;

@@ -6,6 +6,7 @@
 
 mod access;
 mod claims;
+pub(crate) mod foreign;
 mod jwt;
 mod keys;
 mod ring_verifier;

@@ -23,6 +23,7 @@ mod engine;
 mod envelope;
 mod errors;
 mod fault;
+pub(crate) mod foreign;
 mod grid;
 mod keys;
 mod kv;
