@@ -5,6 +5,7 @@ mod collector;
 mod connected;
 mod convert;
 mod entry;
+pub(crate) mod foreign;
 mod guarded;
 mod inside;
 mod outbound;
@@ -14,6 +15,7 @@ mod reply;
 mod stats;
 mod status;
 mod underway;
+mod view;
 
 use std::{sync::Arc, time::Duration};
 
@@ -49,7 +51,9 @@ use crate::{
     learned::Learned,
     metrics::Metrics,
     placing::Placing,
-    predict, shadow,
+    predict,
+    privacy::Private,
+    shadow,
 };
 
 /// A connection that does not answer a ping for this long is gone.
@@ -80,6 +84,8 @@ pub(crate) struct Parts {
     pub(crate) learned: Learned,
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) shadow: Arc<shadow::Settings>,
+    /// What is not shown to all.
+    pub(crate) private: Arc<Private>,
     pub(crate) metrics: Arc<Metrics>,
     /// Shared by all that predict.
     pub(crate) answers: Arc<Answers>,
@@ -102,6 +108,7 @@ impl Parts {
             self.counting.clone(),
             (self.tasks.clone(), self.stopping.clone()),
         )
+        .hiding(Arc::clone(&self.private))
     }
 
     fn predictor(&self) -> PredictorService {

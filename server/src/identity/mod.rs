@@ -9,6 +9,7 @@ mod bounds;
 mod claims;
 mod fetched;
 mod file;
+pub(crate) mod foreign;
 mod jwt;
 mod keys;
 mod ring_verifier;

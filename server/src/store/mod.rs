@@ -25,6 +25,7 @@ mod envelope;
 mod errors;
 mod fault;
 mod fill;
+pub(crate) mod foreign;
 mod grid;
 mod keys;
 mod kv;
