@@ -50,6 +50,7 @@ async fn what_comes_while_a_round_is_on_its_way_is_checked_against_it_and_acknow
     assert_eq!([first.await, again.await, second.await].map(Result::unwrap), [Ok(5), Ok(5), Ok(9)]);
     let session = &worker.sessions[&id];
     assert_eq!((session.acknowledged, session.progress.samples, session.loose), (9, 9, 9));
+    assert_eq!(worker.parts.metrics.open_attempts.get(), 1, "counted when it is on disk");
     let extent = store::read_series(&Store::Memory(memory), &id).await.unwrap().extent;
     assert_eq!((extent.samples, extent.lost), (9, 0));
 }
