@@ -46,7 +46,8 @@ struct Closed {
 }
 
 impl Worker {
-    /// Ends attempts. Nothing is appended to any of them meanwhile: the worker does nothing else.
+    /// Ends attempts, when all that was staged is on disk. Nothing is appended to any of them meanwhile: the worker does nothing
+    /// else.
     pub(super) async fn seal_all(&mut self, endings: Vec<Ending>) {
         self.stop_rolling(endings.iter().map(|ending| &ending.finish.attempt)).await;
         let mut begun = HashSet::new();

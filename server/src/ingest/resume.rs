@@ -1,15 +1,7 @@
 //! What the ingest knows when it starts: finished attempts to learn from, and open ones to go on with.
 
-use std::sync::Arc;
-
-use super::{session::Session, strays, worker::Worker};
-use crate::{
-    domain::AttemptId,
-    store::{self, StoreError},
-};
-
-/// Open attempts of which is asked at once whether they have samples: each that has none costs no visit of its own.
-const TAKEN_UP_AT_ONCE: usize = 500;
+use super::{strays, worker::Worker};
+use crate::store::{self, StoreError};
 
 impl Worker {
     /// Reads the finished attempts into the history and takes the open ones up where the disk says they are.
@@ -30,38 +22,9 @@ impl Worker {
             open = open.len(),
             "history read"
         );
-        for attempts in open.chunks(TAKEN_UP_AT_ONCE) {
-            let ids: Vec<&AttemptId> = attempts.iter().map(|attempt| &attempt.id).collect();
-            let fed = store::have_samples(&self.parts.store, &ids).await?;
-            for (attempt, fed) in attempts.iter().zip(fed) {
-                let place = self.parts.placing.places().hold(&attempt.opening.pool);
-                let new = Session { place, ..Session::new(Arc::new(attempt.clone()), self.now()) };
-                let session = self.take_up(new, fed).await?;
-                self.sessions.insert(attempt.id.clone(), session);
-            }
-        }
+        self.take_up_all(open).await?;
         self.count_open();
         Ok(())
-    }
-
-    /// Reads how far an attempt had come, if it was fed at all.
-    async fn take_up(&self, mut session: Session, fed: bool) -> Result<Session, StoreError> {
-        if !fed {
-            return Ok(session);
-        }
-        let (id, progress) = (session.attempt.id.clone(), &mut session.progress);
-        // a run at a time: an attempt that never ends has more samples than memory
-        let extent = store::each_run(&self.parts.store, &id, |run| {
-            for fault in run.samples.iter().filter_map(|sample| progress.add(sample).err()) {
-                // the samples were checked before they were stored: only a damaged record can bring this about
-                tracing::warn!(attempt = %id, %fault, "a stored sample is out of order");
-            }
-        });
-        let extent = extent.await?;
-        session.loose = extent.loose;
-        session.acknowledged = extent.last_sequence;
-        session.lost = extent.lost;
-        Ok(session)
     }
 }
 

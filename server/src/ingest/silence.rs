@@ -14,6 +14,8 @@ impl Worker {
     /// Closes attempts whose agent has been silent for too long, some of them; true if there may be more. Nobody saw their end.
     /// None of them while the store takes nothing, and for as long again after that.
     pub(super) async fn close_abandoned(&mut self) -> bool {
+        // an end says the last number, which must not grow any more
+        self.commit_all().await;
         let (now, patience) = (self.now().moment, self.parts.abandon_after);
         if self.parts.store.status().mode != Mode::Writable {
             self.refused = Some(now);

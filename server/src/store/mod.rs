@@ -17,6 +17,7 @@ mod check;
 mod chunk;
 mod codec;
 mod columns;
+mod committing;
 mod directory;
 mod durable;
 mod engine;
@@ -24,6 +25,7 @@ mod envelope;
 mod errors;
 mod fault;
 mod fill;
+pub(crate) mod foreign;
 mod grid;
 mod keys;
 mod kv;
@@ -47,6 +49,7 @@ mod writer;
 
 pub use check::{Checked, Flaw};
 pub use chunk::Run;
+pub use committing::Committing;
 pub use directory::bytes_below;
 pub use durable::syncs;
 pub use engine::Identity;
@@ -100,9 +103,17 @@ impl Store {
     ///
     /// Concurrent calls share a sync. Once begun it goes on, even if the caller does not wait.
     pub async fn commit(&self, batch: Batch) -> Result<Committed, CommitError> {
+        self.begin(batch).await?.done().await
+    }
+
+    /// The same, but returns as soon as the store has it, so that the caller can prepare the next one meanwhile.
+    ///
+    /// # Errors
+    /// It is too large, or the store is closed. What else goes wrong, [`Committing::done`] says.
+    pub async fn begin(&self, batch: Batch) -> Result<Committing, CommitError> {
         match self {
-            Self::Sled(store) => store.commit(batch).await,
-            Self::Memory(store) => store.commit(batch),
+            Self::Sled(store) => store.begin(batch).await,
+            Self::Memory(store) => Ok(Committing::ended(store.commit(batch))),
         }
     }
 
