@@ -124,14 +124,25 @@ impl<R: Read, W: Write, T: FnMut(u64)> Read for Passing<'_, R, W, T> {
     }
 }
 
-/// Makes a data directory from an archive. Gives the number of entries.
+/// Makes a data directory from an archive. Gives the number of entries. Where the same archive can be read twice, `before` is it: its
+/// keys are laid out first, and the store takes half of the disk.
 ///
 /// # Errors
 /// The directory is not empty, or the archive is not whole; what is then in the directory is marked as half restored.
-pub(crate) fn restore(archive: impl Read, settings: &StoreSettings) -> anyhow::Result<u64> {
+pub(crate) fn restore(
+    before: Option<impl Read>,
+    archive: impl Read,
+    settings: &StoreSettings,
+) -> anyhow::Result<u64> {
     // a file that is none must not make a directory
     let mut unpacker = Unpacker::begin(archive)?;
     let mut filling = Filling::begin(settings, unpacker.identity)?;
+    if let Some(mut before) = before.map(Unpacker::begin).transpose().with_context(|| half(&settings.dir))? {
+        while let Some(entries) = before.next().with_context(|| half(&settings.dir))? {
+            let keys = entries.iter().map(|entry| entry.key.as_slice());
+            filling.lay_out(keys).with_context(|| half(&settings.dir))?;
+        }
+    }
     let mut count = 0;
     while let Some(entries) = unpacker.next().with_context(|| half(&settings.dir))? {
         for entry in entries {

@@ -127,9 +127,9 @@ async fn a_backup_of_a_store_at_work_and_of_one_at_rest_restore_to_the_same() {
     let mut rest = Vec::new();
     backup::write(&offline, &mut rest, |_| {}).unwrap();
     assert_eq!(unpack(&live).unwrap(), unpack(&rest).unwrap());
-    assert!(backup::restore(&live[..live.len() - 3], &settings(dir.path(), "half")).is_err());
+    assert!(backup::restore(None::<&[u8]>, &live[..live.len() - 3], &settings(dir.path(), "half")).is_err());
     assert!(Store::open(&settings(dir.path(), "half")).unwrap_err().to_string().contains("half restored"));
-    backup::restore(live.as_slice(), &settings(dir.path(), "again")).unwrap();
+    backup::restore(Some(live.as_slice()), live.as_slice(), &settings(dir.path(), "again")).unwrap();
     let again = Offline::open(&settings(dir.path(), "again")).unwrap();
     let mut second = Vec::new();
     backup::write(&again, &mut second, |_| {}).unwrap();

@@ -1,7 +1,8 @@
 //! Fills the engine of a store that nobody serves yet, so that it is small at once: by `restore`, and by `compact`.
 //!
-//! sled writes a leaf anew for every tenth change of it, and what it wrote before is dead space that stays: no thread cleans while a
-//! store is filled. So each leaf gets all of its keys first, empty, and then each of its values once ([`Engine::lay_out`]).
+//! sled writes a leaf anew for every tenth change of it, and what it wrote before is dead space that stays. So all keys of the store come
+//! first, empty, and then each value once ([`Engine::lay_out`]). Not a stretch of the store at a time: the dead space of the second
+//! stretch's keys makes sled move the values of the first (1.3 times the payload instead of 1.2 at 100 MiB, 1.9 instead of 1.4 at 10).
 
 use std::path::{Path, PathBuf};
 
@@ -15,11 +16,9 @@ use super::{
     sled_store::prove_durable,
 };
 
-/// Entries of one batch: larger ones take no less disk.
+/// Entries of one batch. Where keys were not laid out, large ones save disk: 1.6 times the payload instead of 2.4 for single ones; still
+/// larger ones lose it again.
 const BATCH_ENTRIES: usize = 512;
-/// Bytes whose keys are laid out together, held in memory. The leaves at the ends of such a stretch are written twice, so a stretch
-/// is long beside a leaf (64 KiB at most).
-const STRETCH_BYTES: usize = 8 << 20;
 
 /// A data directory that is being filled. No server opens it before it is whole.
 #[derive(Debug)]
@@ -47,7 +46,16 @@ impl Filling {
         Ok(Self { directory, filler, marker })
     }
 
-    /// Adds an entry with the version it has. Those that come in the order of their keys take the least disk.
+    /// Makes room for the values of these keys, in their order; each of them must be put later. To be called for all of them before
+    /// any is put: then the store is small at once.
+    ///
+    /// # Errors
+    /// The disk is full or broken.
+    pub fn lay_out<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Result<(), OpenError> {
+        self.filler.lay_out(keys)
+    }
+
+    /// Adds an entry with the version it has.
     ///
     /// # Errors
     /// The disk is full or broken.
@@ -65,7 +73,7 @@ impl Filling {
     }
 }
 
-/// Fills an engine, a stretch of entries at a time, each batch synced.
+/// Fills an engine in large batches, each synced.
 #[derive(Debug)]
 pub(super) struct Filler {
     engine: Engine,
@@ -83,33 +91,26 @@ impl Filler {
         Ok(Self { engine, identity, dir: dir.to_owned(), waiting: Vec::new(), bytes: 0 })
     }
 
+    pub(super) fn lay_out<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Result<(), OpenError> {
+        self.engine.lay_out(keys).map_err(|error| self.failed(error))
+    }
+
     pub(super) fn put(&mut self, entry: Entry) -> Result<(), OpenError> {
-        self.bytes += size(&entry);
+        self.bytes += entry.key.len() + entry.value.value.len();
         self.waiting.push(entry);
-        if self.bytes >= STRETCH_BYTES { self.flush() } else { Ok(()) }
+        if self.waiting.len() >= BATCH_ENTRIES || self.bytes >= BATCH_BYTES { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<(), OpenError> {
-        self.waiting.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-        self.write().map_err(|error| OpenError::Engine { dir: self.dir.clone(), reason: error.0 })?;
+        let changes: Vec<Change<'_>> = self.waiting.iter().map(change).collect();
+        self.engine.apply(&changes, self.identity).map_err(|error| self.failed(error))?;
         self.waiting.clear();
         self.bytes = 0;
         Ok(())
     }
 
-    fn write(&self) -> Result<(), EngineError> {
-        self.engine.lay_out(self.waiting.iter().map(|entry| entry.key.as_slice()))?;
-        let (mut changes, mut bytes) = (Vec::with_capacity(BATCH_ENTRIES), 0);
-        for entry in &self.waiting {
-            if changes.len() >= BATCH_ENTRIES || bytes + size(entry) > BATCH_BYTES {
-                self.engine.apply(&changes, self.identity)?;
-                changes.clear();
-                bytes = 0;
-            }
-            bytes += size(entry);
-            changes.push(change(entry));
-        }
-        self.engine.apply(&changes, self.identity)
+    fn failed(&self, error: EngineError) -> OpenError {
+        OpenError::Engine { dir: self.dir.clone(), reason: error.0 }
     }
 
     pub(super) fn end(mut self) -> Result<(), OpenError> {
@@ -117,10 +118,6 @@ impl Filler {
         let failed = |error: EngineError| OpenError::Engine { dir: self.dir.clone(), reason: error.0 };
         self.engine.close().map_err(failed)
     }
-}
-
-fn size(entry: &Entry) -> usize {
-    entry.key.len() + entry.value.value.len()
 }
 
 fn change(entry: &Entry) -> Change<'_> {

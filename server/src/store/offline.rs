@@ -49,7 +49,21 @@ impl Offline {
     /// # Errors
     /// The engine cannot read, or what `take` says.
     pub fn each<E: From<StoreError>>(&self, mut take: impl FnMut(Entry) -> Result<(), E>) -> Result<u64, E> {
-        let (mut count, mut after) = (0, None);
+        let mut count = 0;
+        self.each_page(|page| {
+            page.into_iter().try_for_each(|entry| {
+                count += 1;
+                take(entry)
+            })
+        })?;
+        Ok(count)
+    }
+
+    fn each_page<E: From<StoreError>>(
+        &self,
+        mut take: impl FnMut(Vec<Entry>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut after = None;
         loop {
             let page = self.engine.scan(&[], after.as_deref(), Limit::PAGE);
             let page = page.map_err(|error| {
@@ -58,10 +72,9 @@ impl Offline {
                 StoreError::Unavailable(format!("the files are damaged behind {place}: {error}"))
             })?;
             after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
-            count += page.entries.len() as u64;
-            page.entries.into_iter().try_for_each(&mut take)?;
+            take(page.entries)?;
             if after.is_none() {
-                return Ok(count);
+                return Ok(());
             }
         }
     }
@@ -74,11 +87,17 @@ impl Offline {
         let path = self.directory.begin_copy()?;
         let failed = |reason: String| OpenError::Engine { dir: path.clone(), reason };
         let mut filler = Filler::begin(&path, cache_bytes, self.identity)?;
+        // first all keys, then their values
+        let unwritten = |error: OpenError| StoreError::Unavailable(error.to_string());
+        let laid_out = self.each_page(|page| {
+            filler.lay_out(page.iter().map(|entry| entry.key.as_slice())).map_err(unwritten)
+        });
+        laid_out.map_err(|error: StoreError| failed(error.to_string()))?;
         let mut done = 0;
         let copied = self.each(|entry| {
             done += (entry.key.len() + entry.value.value.len()) as u64;
             tell(done);
-            filler.put(entry).map_err(|error| StoreError::Unavailable(error.to_string()))
+            filler.put(entry).map_err(unwritten)
         });
         let copied = copied.map_err(|error: StoreError| failed(error.to_string()))?;
         filler.end()?;

@@ -13,7 +13,10 @@ use std::{
 use anyhow::{Context as _, ensure};
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
 use tokio::{task::JoinSet, time::Instant};
-use tonic::{Status, transport::Endpoint};
+use tonic::{
+    Status,
+    transport::{Channel, Endpoint},
+};
 
 use crate::{
     Programs, QUIET, Sender, Server, eventually,
@@ -112,19 +115,7 @@ impl Much {
         let channel = Endpoint::new(url)?.connect().await?;
         let mut streams = JoinSet::new();
         for _stream in 0..STREAMS {
-            let (channel, next) = (channel.clone(), Arc::clone(&next));
-            streams.spawn(async move {
-                loop {
-                    let first = next.fetch_add(PER_STREAM, Relaxed);
-                    if first >= idle {
-                        return Ok::<_, Status>(());
-                    }
-                    let mut stream = Sender::open(channel.clone()).await?;
-                    for n in first..idle.min(first + PER_STREAM) {
-                        stream.exchange(hello(&format!("idle-{n}"), "zlib")).await?;
-                    }
-                }
-            });
+            streams.spawn(open_idle(channel.clone(), Arc::clone(&next), idle));
         }
         while let Some(ended) = streams.join_next().await {
             ended??;
@@ -157,6 +148,20 @@ impl Much {
         ensure!(known == self.samples, "{known} of {} samples are known", self.samples);
         stream.close(finish(LONG, self.samples, Some(0))).await?;
         Ok(())
+    }
+}
+
+/// Opens attempts that get nothing, a stream of them at a time, until there are `idle`.
+async fn open_idle(channel: Channel, next: Arc<AtomicU64>, idle: u64) -> Result<(), Status> {
+    loop {
+        let first = next.fetch_add(PER_STREAM, Relaxed);
+        if first >= idle {
+            return Ok(());
+        }
+        let mut stream = Sender::open(channel.clone()).await?;
+        for n in first..idle.min(first + PER_STREAM) {
+            stream.exchange(hello(&format!("idle-{n}"), "zlib")).await?;
+        }
     }
 }
 

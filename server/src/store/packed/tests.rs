@@ -95,3 +95,20 @@ fn fields_of_a_newer_version_are_skipped_and_its_words_are_not_made_up() {
     assert!(unpack(&strange).unwrap_err().0.contains("the cause 99 is not known"));
     assert!(Summary::unpack(3, b"").unwrap_err().0.contains("codec 3"));
 }
+
+#[test]
+fn the_numbers_that_format_3_got_after_its_store_was_kept_stay_what_they_are() {
+    let before = crate::domain::test_summary("a", "zlib", "1", 10);
+    let predicted = Predicted {
+        memory_request: Bytes(1),
+        memory_limit: Bytes(2),
+        cpu_request: Cores(0.5),
+        wall_p95: Millis(3),
+    };
+    let opening = Opening { pool: "large".into(), untrusted: true, predicted: Some(predicted) };
+    let now = Summary { opening, unneeded: true, ..before.clone() };
+    let later = b"\xa2\x02\x05large\xa8\x02\x01\xb2\x02\x0f\x08\x01\x10\x02\x19\0\0\0\0\0\0\xe0\x3f\x20\x03\xc0\x02\x01";
+    let bytes = [packed(&before).as_slice(), later].concat();
+    assert_eq!(unpack(&bytes), Ok(now.clone()));
+    assert_eq!(packed(&now), bytes);
+}

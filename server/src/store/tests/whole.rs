@@ -116,6 +116,7 @@ async fn a_restored_and_a_compact_store_of_10_mb_take_at_most_1_6_times_what_is_
     let new = tempfile::tempdir().unwrap();
     let mut filling = Filling::begin(&settings(new.path()), identity).unwrap();
     let (entries, bytes) = payload(10 << 20);
+    filling.lay_out(entries.iter().map(|entry| entry.key.as_slice())).unwrap();
     for entry in entries {
         filling.put(entry).unwrap();
     }
