@@ -6,6 +6,8 @@
 
 mod access;
 mod claims;
+#[cfg(test)]
+mod cluster_tests;
 mod fetched;
 mod file;
 mod jwt;
