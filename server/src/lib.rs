@@ -20,12 +20,15 @@
 //! | [`retry`] | causes and verdicts |
 //! | `import` | recorded history from files |
 //! | `replay` | the predictor and the rules of others over recorded history |
+//! | `simulate` | recorded history on nodes of a size, packed first-fit |
 //! | [`admission`] | pods of CI jobs, and what becomes of them |
 //! | [`gantry`] | what stock Spack clients say and hear |
 //! | `guard` | who may call, in force |
 //! | [`placement`] | pools, the rules over them, kinds of builds |
 //! | `identity` | who calls, and what it may do |
+//! | [`privacy`] | what only those see who are named for a project |
 //! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
+//! | [`fuzz`] | every parser of foreign bytes, for fuzzers |
 //! | `mask` | secrets in foreign text |
 //! | `log`, `traces` | where log lines go, and spans |
 //! | `outgoing` | what the server asks of others over HTTP |
@@ -43,6 +46,7 @@ mod clock;
 mod config;
 pub mod domain;
 mod files;
+pub mod fuzz;
 pub mod gantry;
 pub mod gitlab;
 mod grpc;
@@ -61,10 +65,12 @@ mod outgoing;
 pub mod placement;
 mod placing;
 pub mod predict;
+pub mod privacy;
 mod reload;
 mod replay;
 pub mod retry;
 pub mod shadow;
+mod simulate;
 pub mod stats;
 pub mod store;
 mod tls;

@@ -62,6 +62,7 @@ impl Running {
             learned: app.learned,
             predict: Arc::new(config.predict),
             shadow: Arc::new(config.shadow),
+            private: Arc::new(config.private),
             placing: app.placing,
             metrics: app.metrics,
             answers: Arc::default(),

@@ -5,10 +5,12 @@ mod classify;
 mod compact;
 mod export;
 mod import;
+mod init;
 mod progress;
 mod replay;
 mod restore;
 mod rules;
+mod simulate;
 mod target;
 mod verify;
 
@@ -40,8 +42,12 @@ pub struct Cli {
 /// What the program does instead of serving.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Writes a configuration for a first try into a new directory: TLS with a CA of its own, and two tokens.
+    Init(init::Init),
     /// Runs the predictor and the rules of others over recorded history, and tells what each would have wasted.
     Replay(replay::Replay),
+    /// Packs a day of recorded history on nodes, with the sizes of several policies, and tells nodes, waits and money.
+    Simulate(simulate::Simulate),
     /// Adds recorded history to the data directory of a stopped server.
     Import(import::Import),
     /// Judges recorded failures, and needs no server for it.
@@ -64,7 +70,9 @@ impl Command {
     /// Does it, and says how it went.
     pub fn run(self, config: &Config) -> ExitCode {
         let done = match self {
+            Self::Init(init) => init.run(),
             Self::Replay(replay) => replay.run(config),
+            Self::Simulate(simulate) => simulate.run(config),
             Self::Import(import) => import.run(config),
             Self::Classify(classify) => classify.run(config),
             Self::Rules(rules) => rules.run(config),

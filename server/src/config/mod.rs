@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{admission, gantry, gitlab, ingest::Retain, predict, retry, shadow, stats};
+use crate::{admission, gantry, gitlab, ingest::Retain, predict, privacy, retry, shadow, stats};
 pub(crate) use parse::share as parse_share;
 pub use source::Args;
 
@@ -37,6 +37,8 @@ pub struct Config {
     pub plain_text: bool,
     /// File that says who may call; without one everybody may.
     pub access_file: Option<PathBuf>,
+    /// What is not shown to everybody who may read.
+    pub private: privacy::Private,
     /// What is logged, in the syntax of `tracing_subscriber::EnvFilter`.
     pub log: String,
     /// How it is logged.
@@ -125,6 +127,7 @@ impl Default for Config {
             tls: TlsFiles::default(),
             plain_text: false,
             access_file: None,
+            private: privacy::Private::default(),
             log_format: LogFormat::Text,
             otlp_endpoint: None,
             // a quarter of a small server's memory budget; sled takes more than it is given

@@ -48,6 +48,13 @@ pub struct Args {
     /// call everything.
     #[arg(long, value_name = "FILE")]
     access_file: Option<String>,
+    /// Names of labels whose values only those readers see whose `projects` name the attempt's, and operators. Commas between;
+    /// `customer*` stands for all that begin so.
+    #[arg(long, value_name = "NAMES")]
+    private_labels: Option<String>,
+    /// on: the same for lines of logs in verdicts [default: off].
+    #[arg(long, value_name = "on|off")]
+    private_logs: Option<String>,
     /// What is logged, for example info or `plimsoll_server=debug` [default: info].
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
@@ -332,6 +339,8 @@ impl Args {
             ("tls_client_required", &self.tls_client_required),
             ("plain_text", &self.plain_text),
             ("access_file", &self.access_file),
+            ("private_labels", &self.private_labels),
+            ("private_logs", &self.private_logs),
             ("log_format", &self.log_format),
             ("otlp_endpoint", &self.otlp_endpoint),
             ("store_cache", &self.store_cache),

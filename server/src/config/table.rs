@@ -42,6 +42,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("tls_client_required", tls.client_required, parse::on_off, |on: &bool| show_on_off(*on)),
     setting!("plain_text", plain_text, parse::on_off, |on: &bool| show_on_off(*on)),
     setting!("access_file", access_file, file, |file: &Option<PathBuf>| show_file(file.as_ref())),
+    setting!("private_labels", private.labels, labels, |names: &Vec<String>| names.join(",")),
+    setting!("private_logs", private.logs, parse::on_off, |on: &bool| show_on_off(*on)),
     setting!("log", log, log_filter, String::clone),
     setting!("log_format", log_format, log_format, |format: &LogFormat| show_log_format(*format)),
     setting!("otlp_endpoint", otlp_endpoint, |t| collector(t).map(Some), |address: &Option<String>| {
@@ -290,6 +292,14 @@ fn show_retry_policy(config: &Config) -> String {
 
 fn file(text: &str) -> Result<Option<PathBuf>, String> {
     if text.is_empty() { Err("is empty; name a file".to_owned()) } else { Ok(Some(PathBuf::from(text))) }
+}
+
+fn labels(text: &str) -> Result<Vec<String>, String> {
+    let names: Vec<String> = parse::list(text).map(str::to_owned).collect();
+    match names.iter().find(|name| name.len() > plimsoll_proto::limits::LABEL_BYTES) {
+        Some(name) => Err(format!("{name:?} is longer than the name of a label may be")),
+        None => Ok(names),
+    }
 }
 
 fn log_filter(text: &str) -> Result<String, String> {

@@ -16,6 +16,7 @@
 
 mod client;
 mod follow;
+pub(crate) mod foreign;
 mod hooks;
 mod pace;
 mod read;

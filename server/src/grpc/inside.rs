@@ -134,7 +134,8 @@ impl Inside {
     pub(crate) async fn running(&self, most: usize) -> Result<(pb::WatchResponse, usize), Refused> {
         let running = self.ingest.highest(most, Arc::clone(&self.caller)).await;
         let (running, count) = running.map_err(|refusal| status::of_refusal(&refusal))?;
-        Ok((stats::changed(&running, &[]), count))
+        let view = self.stats.view(Arc::clone(&self.caller));
+        Ok((view.watched(stats::changed(&running, &[])), count))
     }
 }
 

@@ -22,12 +22,15 @@ use super::{
     guarded::{admitted, caller},
     outbound::{Answers, outbound},
     reply, status,
+    view::View,
 };
 use crate::{
+    domain::Fault,
     identity::Identity,
     ingest::{Ingest, Running},
     learned::Learned,
     placing::Placing,
+    privacy::Private,
 };
 
 /// The service `plimsoll.v1.Stats`.
@@ -40,6 +43,7 @@ pub(super) struct StatsService {
     tasks: TaskTracker,
     stopping: CancellationToken,
     watchers: Arc<Semaphore>,
+    private: Arc<Private>,
 }
 
 impl StatsService {
@@ -52,7 +56,18 @@ impl StatsService {
         (tasks, stopping): (TaskTracker, CancellationToken),
     ) -> Self {
         let watchers = Arc::new(Semaphore::new(watch::WATCHERS));
-        Self { learned, ingest, placing, counting, tasks, stopping, watchers }
+        Self { learned, ingest, placing, counting, tasks, stopping, watchers, private: Arc::default() }
+    }
+
+    /// The same, which hides what is private.
+    #[must_use]
+    pub(super) fn hiding(self, private: Arc<Private>) -> Self {
+        Self { private, ..self }
+    }
+
+    /// What somebody sees.
+    pub(super) fn view(&self, caller: Arc<Identity>) -> View {
+        View { private: Arc::clone(&self.private), caller }
     }
 }
 
@@ -67,12 +82,15 @@ impl Stats for StatsService {
         let caller = caller(&request);
         let request = request.into_inner();
         may_count(&caller, request.filter.as_ref())?;
+        let view = self.view(Arc::clone(&caller));
+        view.may_ask(request.filter.as_ref(), &request.group_label)?;
         let mut answer =
             get::get(&self.learned, &self.ingest, &self.placing, &self.counting, request).await?;
         if !caller.projects.is_all() {
             // these are over all projects
             answer.flaky.clear();
         }
+        view.flaky(&mut answer.flaky);
         Ok(Response::new(answer))
     }
 
@@ -83,7 +101,10 @@ impl Stats for StatsService {
         let caller = caller(&request);
         let request = request.into_inner();
         may_count(&caller, request.filter.as_ref())?;
-        let page = list::list(&self.learned, &self.ingest, &self.counting, request).await?;
+        let view = self.view(caller);
+        view.may_ask(request.filter.as_ref(), "")?;
+        let mut page = list::list(&self.learned, &self.ingest, &self.counting, request).await?;
+        page.attempts = page.attempts.into_iter().map(|summary| view.summary(summary)).collect();
         Ok(Response::new(page))
     }
 
@@ -92,7 +113,12 @@ impl Stats for StatsService {
         request: Request<pb::GetAttemptRequest>,
     ) -> Result<Response<pb::GetAttemptResponse>, Status> {
         let caller = caller(&request);
-        let shown = shown::show(&self.ingest, request.into_inner(), &caller).await?;
+        let mut shown = shown::show(&self.ingest, request.into_inner(), &caller).await?;
+        let view = self.view(caller);
+        let key = shown.summary.as_ref().and_then(|summary| summary.key.as_ref());
+        let project = key.map(|key| key.project.clone()).unwrap_or_default();
+        shown.summary = shown.summary.map(|summary| view.summary(summary));
+        shown.verdict = shown.verdict.map(|verdict| view.verdict(verdict, &project));
         Ok(Response::new(shown))
     }
 
@@ -106,14 +132,30 @@ impl Stats for StatsService {
         let place = Arc::clone(&self.watchers).try_acquire_owned();
         let place = place.map_err(|_full| status::of_crowd("watchers", watch::WATCHERS))?;
         let (outbound, answers) = outbound();
-        let (ingest, stopping) = (self.ingest.clone(), self.stopping.clone());
+        let (ingest, stopping, view) = (self.ingest.clone(), self.stopping.clone(), self.view(caller));
         let admitted = admitted(&request);
         self.tasks.spawn(async move {
-            watch::serve(&ingest, outbound, &stopping, admitted).await;
+            watch::serve(&ingest, outbound, view, &stopping, admitted).await;
             drop(place);
         });
         Ok(Response::new(answers))
     }
+}
+
+/// Whether a question about statistics makes sense.
+///
+/// # Errors
+/// Names the field that does not.
+pub(super) fn understood(request: pb::GetStatsRequest) -> Result<(), Fault> {
+    asked::question(request).map(|_question| ())
+}
+
+/// The same for a page of attempts.
+///
+/// # Errors
+/// Names the field that does not.
+pub(super) fn page_understood(request: &pb::ListAttemptsRequest) -> Result<(), Fault> {
+    list::understood(request)
 }
 
 /// Whether `caller` may see sums and lists over these attempts: somebody with some projects names one of them.

@@ -55,6 +55,15 @@ pub(super) async fn list(
     Ok(page.end(&chosen))
 }
 
+/// Whether a request makes sense.
+///
+/// # Errors
+/// Names the field that does not.
+pub(super) fn understood(request: &pb::ListAttemptsRequest) -> Result<(), Fault> {
+    Asked::read(request)?;
+    filter(request.filter.clone()).map(|_filter| ())
+}
+
 /// A request that makes sense, but for its filter.
 #[derive(Debug)]
 struct Asked {

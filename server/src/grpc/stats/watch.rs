@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::{
-    super::{guarded::Admitted, outbound::Outbound},
+    super::{guarded::Admitted, outbound::Outbound, view::View},
     changed, status,
 };
 use crate::{
@@ -29,10 +29,11 @@ const ENDED: usize = 2000;
 pub(super) async fn serve(
     ingest: &Ingest,
     outbound: Outbound<pb::WatchResponse>,
+    view: View,
     stopping: &CancellationToken,
     admitted: Admitted,
 ) {
-    let mut watcher = Watcher { outbound: &outbound, shown: Shown::default() };
+    let mut watcher = Watcher { outbound: &outbound, shown: Shown::default(), view };
     let status = tokio::select! {
         () = stopping.cancelled() => status::of_refusal(&Refusal::Stopping),
         () = outbound.gone() => return,
@@ -46,6 +47,7 @@ pub(super) async fn serve(
 struct Watcher<'a> {
     outbound: &'a Outbound<pb::WatchResponse>,
     shown: Shown,
+    view: View,
 }
 
 impl Watcher<'_> {
@@ -73,7 +75,7 @@ impl Watcher<'_> {
             self.outbound.send(changed(&[], ended)).await?;
         }
         for some in running.chunks(RUNNING) {
-            self.outbound.send(changed(some, &[])).await?;
+            self.outbound.send(self.view.watched(changed(some, &[]))).await?;
         }
         if running.is_empty() {
             self.outbound.send(pb::WatchResponse::default()).await?;
@@ -81,7 +83,7 @@ impl Watcher<'_> {
         while let Ok(change) = changes.recv().await {
             self.shown.note(&change);
             let message = match change {
-                Change::Running(running) => changed(std::slice::from_ref(&running), &[]),
+                Change::Running(running) => self.view.watched(changed(std::slice::from_ref(&running), &[])),
                 Change::Ended(id) => changed(&[], &[id.to_string()]),
             };
             self.outbound.send(message).await?;

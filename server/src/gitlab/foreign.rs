@@ -1,0 +1,14 @@
+//! Answers of GitLab as bytes that nobody has looked at yet, for fuzzing.
+
+use super::{read, trace};
+
+/// Reads the bytes as a job, as a list of runs, and as a log.
+pub(crate) fn read(bytes: &[u8]) {
+    let _job = read::job(bytes).is_ok();
+    let mut runs = Vec::new();
+    let _runs = read::runs(bytes, "build", &mut runs).is_ok();
+    let log = trace::text(bytes, 4096);
+    debug_assert!(log.len() <= 4096 + 3, "no more of a log than is asked for");
+    let _end = trace::end(&log);
+    let _unneeded = trace::is_unneeded(&log);
+}

@@ -1,0 +1,48 @@
+//! A configuration for a first try: written, started, used over TLS with its tokens, and closed to everybody else.
+
+use std::{
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use plimsoll_tests::{Agent, Programs, Server};
+
+fn init(dir: &Path) -> Output {
+    let mut command = Command::new(&Programs::for_tests().server);
+    command.env_clear().arg("init").arg(dir).stdin(Stdio::null()).output().unwrap()
+}
+
+/// The word behind `name` at the beginning of a line.
+fn told<'t>(text: &'t str, name: &str) -> &'t str {
+    text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim())).unwrap()
+}
+
+#[test]
+fn init_makes_a_server_that_speaks_tls_and_takes_its_own_tokens_alone() {
+    let site = tempfile::tempdir().unwrap();
+    let dir = site.path().join("first try");
+    let made = init(&dir);
+    let text = String::from_utf8(made.stdout).unwrap();
+    assert!(made.status.success(), "{text}");
+    let (agent, operator) = (told(&text, "agent "), told(&text, "operator "));
+    let file = |name: &str| dir.join(name).display().to_string();
+    let server =
+        Server::start_with(Programs::for_tests(), &dir.join("data"), &["--config", &file("plimsoll.toml")])
+            .unwrap();
+    let url = format!("https://localhost:{}", server.grpc.port());
+    let with = |token: &str| {
+        let agent = Agent::new(Programs::for_tests(), url.clone(), &site.path().join("spool"));
+        let agent = agent.with("PLIMSOLL_CA", &file("ca.crt"));
+        if token.is_empty() { agent } else { agent.with("PLIMSOLL_TOKEN", token) }
+    };
+    let ran = with(agent).call(&["run", "--attempt", "one", "--key", "package=p", "--", "true"]);
+    assert!(ran.code == Some(0) && !ran.stderr.contains("kept"), "{ran:?}");
+    let listed = with(operator).json(&["attempts"]);
+    assert_eq!(listed["attempts"][0]["attempt"], "one", "{listed}");
+    for token in ["", "wrong", agent] {
+        assert_eq!(with(token).call(&["attempts"]).code, Some(3), "{token:?} reads nothing");
+    }
+    let again = init(&dir);
+    assert!(!again.status.success(), "nothing is overwritten");
+    assert!(String::from_utf8(again.stderr).unwrap().contains("is not empty"));
+}

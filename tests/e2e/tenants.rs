@@ -1,0 +1,178 @@
+//! What a reader sees: of other projects nothing, whatever he asks for and wherever; of what is private only what is his own.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+};
+
+use plimsoll_tests::{Agent, Programs, Server};
+
+/// The tokens are `runner-secret`, `reader-secret` and `spack-secret`, and `other-secret`.
+const ACCESS: &str = r#"
+    [[token]]
+    name = "runner"
+    sha256 = "fc3bb7e233956dc858eb7bb0580c89461d5da2871ba406fadaff31eca673ef82"
+    roles = ["agent", "caller"]
+    trusted = true
+
+    [[token]]
+    name = "dashboard"
+    sha256 = "f03319dee240faa729e0cfa7ab5ffd80a1d64a127e3643f239009abff6382914"
+    roles = ["reader"]
+
+    [[token]]
+    name = "spack"
+    sha256 = "5ff13bf94042745a300e733dcf793c98a31919b0e191ea318debfa7ed1664fa7"
+    roles = ["reader", "caller"]
+    projects = ["spack/*"]
+
+    [[token]]
+    name = "other"
+    sha256 = "OTHER"
+    roles = ["reader", "caller"]
+    projects = ["other/*"]
+"#;
+/// In everything that is known of the attempt of `spack/packages`.
+const MARK: &str = "0.0.7-spy";
+/// In what is private of it.
+const PRIVATE: &str = "acme_corp";
+/// Every page, and its JSON.
+const PATHS: [&str; 16] = [
+    "/",
+    "/packages",
+    "/packages/zlib",
+    "/attempts",
+    "/attempts?package=zlib",
+    "/attempts/theirs",
+    "/running",
+    "/settings",
+    "/metrics",
+    "/api/stats?group_by=version",
+    "/api/packages",
+    "/api/packages/zlib",
+    "/api/attempts",
+    "/api/attempts/theirs",
+    "/api/running",
+    "/api/settings",
+];
+/// Every question of the command line; each is put as it is, and of both projects.
+const QUESTIONS: [&[&str]; 8] = [
+    &["attempts"],
+    &["stats", "--by", "version"],
+    &["stats", "--by", "label=customer"],
+    &["attempts", "--label", "customer=acme_corp"],
+    &["show", "--attempt", "theirs"],
+    &["report", "--week"],
+    &["explain", "--key", "package=zlib"],
+    &["predict", "--key", "package=zlib"],
+];
+
+struct Site {
+    dir: tempfile::TempDir,
+    server: Server,
+}
+
+impl Site {
+    /// With one failed attempt of `spack/packages`, and one that still runs.
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let access = dir.path().join("access.toml");
+        fs::write(&access, ACCESS.replace("OTHER", &sha256("other-secret"))).unwrap();
+        let access = access.display().to_string();
+        let options = ["--access-file", &access, "--private-labels", "customer,hr-*", "--private-logs", "on"];
+        let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
+        let site = Self { dir, server };
+        let runner = site.agent("runner-secret");
+        let log = site.dir.path().join("build.log");
+        fs::write(&log, format!("x.c:1:1: error: '{PRIVATE}' undeclared\n")).unwrap();
+        let version = format!("version={MARK}");
+        let label = format!("label.customer={PRIVATE}");
+        let keys =
+            ["--key", "package=zlib", "--key", "project=spack/packages", "--key", &version, "--key", &label];
+        let run = [&["run", "--attempt", "theirs"][..], &keys, &["--", "false"]].concat();
+        assert_eq!(runner.call(&run).code, Some(1));
+        let log = log.display().to_string();
+        let judged = runner.call(&["should-retry", "--attempt", "theirs", "--exit-code", "1", "--log", &log]);
+        assert!(judged.stdout.contains(PRIVATE), "whoever sends a log sees it: {judged:?}");
+        site
+    }
+
+    fn agent(&self, token: &str) -> Agent {
+        let agent = Agent::new(Programs::for_tests(), self.server.url(), &self.dir.path().join("spool"));
+        agent.with("PLIMSOLL_TOKEN", token)
+    }
+
+    /// What a browser with this token gets.
+    fn page(&self, token: &str, path: &str) -> String {
+        let mut stream = TcpStream::connect(self.server.http).unwrap();
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// All that a reader can get, with the question that it answers.
+    fn everything(&self, token: &str) -> Vec<(String, String)> {
+        let mut answers = Vec::new();
+        for path in PATHS {
+            for project in ["", "project=spack/packages", "project=other/one"] {
+                let joint = if path.contains('?') { "&" } else { "?" };
+                let path = format!("{path}{joint}range=all&{project}");
+                answers.push((path.clone(), self.page(token, &path)));
+            }
+        }
+        let agent = self.agent(token);
+        for question in QUESTIONS {
+            let asks = question.contains(&"--key");
+            for project in ["", "spack/packages", "other/one"] {
+                let key = format!("project={project}");
+                let named: &[&str] = match project {
+                    "" => &[],
+                    _ if asks => &["--key", &key],
+                    project => &["--project", project],
+                };
+                let words = [question, named, &["-o", "json"]].concat();
+                let answer = agent.call(&words);
+                answers.push((words.join(" "), format!("{}{}", answer.stdout, answer.stderr)));
+            }
+        }
+        answers
+    }
+}
+
+fn sha256(text: &str) -> String {
+    let mut command = std::process::Command::new("sha256sum");
+    let mut child =
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()[..64].to_owned()
+}
+
+#[test]
+fn nobody_sees_another_project_or_what_is_private_wherever_he_looks() {
+    let site = Site::start();
+    for (question, answer) in site.everything("other-secret") {
+        assert!(!answer.contains(MARK), "a reader of another project: {question}\n{answer}");
+        assert!(!answer.contains(PRIVATE) || question.contains(PRIVATE), "{question}\n{answer}");
+    }
+    let mut seen = 0;
+    for (question, answer) in site.everything("reader-secret") {
+        let asked = question.contains(PRIVATE);
+        assert!(!answer.contains(PRIVATE) || asked, "a reader of all projects: {question}\n{answer}");
+        seen += u32::from(answer.contains(MARK));
+    }
+    assert!(seen > 10, "else nothing was looked at: {seen}");
+    let all: Vec<_> = site.everything("spack-secret");
+    let of = |path: &str| {
+        all.iter().filter(|(question, answer)| question.starts_with(path) && answer.contains(PRIVATE)).count()
+    };
+    for own in
+        ["/attempts/theirs", "/api/attempts/theirs", "/api/attempts?", "attempts", "show", "stats --by label"]
+    {
+        assert!(of(own) > 0, "the project's own readers see it: {own}");
+    }
+}
