@@ -197,7 +197,9 @@ pub(crate) fn memory_limit(pod: &Value) -> u64 {
 
 #[tokio::test]
 async fn a_retry_after_an_oom_kill_becomes_a_bigger_pod() {
-    let webhook = start(&["--admit-mode", "on", "--admit-agent-image", "registry.example/plimsoll-agent:1"]);
+    let agent =
+        ["--admit-agent-image", "registry.example/plimsoll-agent:1", "--admit-agent-audience", "plimsoll"];
+    let webhook = start(&[&["--admit-mode", "on"][..], &agent].concat());
     for number in 0..8 {
         webhook.attempt(&format!("before-{number}"), "1", 900 + number, false).await;
     }

@@ -79,8 +79,13 @@ fn ask(server: &Server, spec: &str, header: &str) -> Value {
     serde_json::from_str(&body).unwrap()
 }
 
+/// As GitLab tells of a job, with one key for everything.
+fn hook(server: &Server, headers: &str, body: &str) -> (u16, String) {
+    post_hook(server, &format!("Idempotency-Key: 1\r\n{headers}"), body)
+}
+
 /// As GitLab tells of a job.
-pub(crate) fn hook(server: &Server, headers: &str, body: &str) -> (u16, String) {
+pub(crate) fn post_hook(server: &Server, headers: &str, body: &str) -> (u16, String) {
     let request = format!(
         "POST /v1/collect HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-Gitlab-Event: Job Hook\r\n\
          {headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",

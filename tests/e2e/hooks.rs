@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use plimsoll_tests::{Programs, Server, eventually};
 use serde_json::{Value, json};
 
-use crate::gantry::hook;
+use crate::gantry::post_hook;
 
 /// A whole job hook, with all that GitLab 18 sends.
 fn whole(job: u64) -> Value {
@@ -60,7 +60,7 @@ impl Teller {
     }
 
     fn sends(&mut self, kind: &'static str, headers: &str, body: &str) {
-        let (status, said) = hook(&self.server, headers, body);
+        let (status, said) = post_hook(&self.server, headers, body);
         assert_eq!(status, 200, "{body}: {said}");
         assert_eq!(said.contains("error"), kind == "odd", "{body}: {said}");
         *self.expected.entry(kind).or_default() += 1;

@@ -12,7 +12,7 @@ use super::{
     Job, Known, Settings, Size,
     pod::{DONE, OFF, annotation},
 };
-use crate::domain::{Cores, Prediction};
+use crate::domain::{Bytes, Cores, Prediction};
 
 /// A request or limit while it is chosen: bytes, or thousandths of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,11 +32,19 @@ pub(super) fn apply(
     from: Known,
     settings: &Settings,
 ) -> Vec<String> {
-    if from == Known::ByHistory && prediction.confidence < settings.confidence {
+    let unsure = prediction.confidence < settings.confidence;
+    if from == Known::ByHistory && unsure {
         return Vec::new();
     }
+    let choose = |size| {
+        let chosen = choose(pod, job, size, prediction, settings);
+        match chosen.filter(|chosen| unsure && chosen.new && !chosen.fixed) {
+            Some(_guessed) => above_own(has(pod, job, size), size, prediction, settings),
+            None => chosen,
+        }
+    };
     let chosen: Vec<(Size, Option<Chosen>)> =
-        Size::ALL.into_iter().map(|size| (size, choose(pod, job, size, prediction, settings))).collect();
+        Size::ALL.into_iter().map(|size| (size, choose(size))).collect();
     let get = |size| chosen.iter().find(|(known, _)| *known == size).and_then(|(_, chosen)| *chosen);
     let mut lines = Vec::new();
     for (request, limit) in [(Size::MemoryRequest, Size::MemoryLimit), (Size::CpuRequest, Size::CpuLimit)] {
@@ -81,6 +89,23 @@ fn choose(pod: &Pod, job: &Job, size: Size, prediction: &Prediction, settings: &
         Size::CpuLimit => (prediction.cpu_limit.value, settings.max_cpu.map(millicores)),
     };
     Some(Chosen { value: value.min(most.unwrap_or(u64::MAX)), fixed: false, new: true })
+}
+
+/// After an end by memory of a job about which little is known, so that its pod had its own size: that was too small, whatever others
+/// need. It grows as far as the verdict's size is above the one that was thought to be too small; what is not there stays so.
+fn above_own(own: Option<u64>, size: Size, prediction: &Prediction, settings: &Settings) -> Option<Chosen> {
+    let own = own?;
+    let stays = Chosen { value: own, fixed: true, new: false };
+    let (guess, most) = match size {
+        Size::MemoryRequest => (&prediction.memory_request, settings.max_memory),
+        Size::MemoryLimit => (&prediction.memory_limit, settings.max_memory),
+        // memory was short, and nothing is known of processors
+        Size::CpuRequest | Size::CpuLimit => return Some(stays),
+    };
+    let factor = Some(guess.basis.margin).filter(|factor| factor.is_finite()).unwrap_or(1.0);
+    let grown = Bytes::from_f64(Bytes(own).as_f64() * factor.max(1.0)).ceil_mib();
+    let value = grown.0.max(guess.value).min(most.map_or(u64::MAX, |most| most.0));
+    Some(if value > own { Chosen { value, fixed: false, new: true } } else { stays })
 }
 
 /// A request and its limit, such that the request is not above: Kubernetes refuses such a pod. `None` if that cannot be.

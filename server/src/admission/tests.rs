@@ -1,5 +1,6 @@
 mod place;
 mod token;
+mod verdict;
 
 use serde_json::{Value, json};
 
@@ -160,8 +161,9 @@ fn a_second_look_changes_nothing() {
 
 #[test]
 fn a_guess_sets_nothing_and_a_verdict_always_does() {
-    let guess = sizes((2048, 4096), (1500, 3000), 0.29);
+    let mut guess = sizes((2048, 4096), (1500, 3000), 0.29);
     assert!(patched(&pod(), &guess, &on()).1.patch.is_none());
+    guess.memory_limit.basis.margin = 1.5;
     let typed = parse(pod());
     let job = job(&typed, "ci-builds", &on()).unwrap();
     let plan = plan(&typed, &job, Some((&guess, Known::ByVerdict)), &on(), |_needs| None).unwrap();

@@ -38,7 +38,7 @@ pub(super) fn all(
     async { tokio::try_join!(store, disk, rules, pools, access, certificates, jobs).map(|_all| ()) }
 }
 
-/// Asks GitLab about ended jobs, where it may be asked.
+/// Works on job hooks, and asks GitLab about ended jobs where it may be asked.
 async fn follow(follower: Option<Follower>, end: CancellationToken) -> anyhow::Result<()> {
     match follower {
         Some(follower) => follower.run(end).await,

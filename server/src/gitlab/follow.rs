@@ -114,9 +114,13 @@ impl Follower {
     fn forget_old(&mut self) {
         let now = SystemTime::now();
         let is_old = |since: &SystemTime| now.duration_since(*since).is_ok_and(|time| time >= TOLD_FOR);
+        let mut old = Vec::new();
         while self.told.len() > TOLD || self.told.front().is_some_and(|(since, _)| is_old(since)) {
             let Some((_since, kept)) = self.told.pop_front() else { break };
-            kept.forget();
+            old.push(kept);
+        }
+        if !old.is_empty() {
+            drop(tokio::task::spawn_blocking(move || old.into_iter().for_each(Kept::forget)));
         }
     }
 }

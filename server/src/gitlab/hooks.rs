@@ -15,7 +15,8 @@ use tokio::{
 use super::{
     Client, Follower, Spool,
     follow::Parts,
-    spool::{Found, Kept, Record},
+    record::Record,
+    spool::{Found, Kept},
 };
 use crate::{
     gantry::Ended,

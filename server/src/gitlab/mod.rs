@@ -3,7 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `hooks` | takes a hook once, hands it on |
-//! | `spool` | hooks that are taken, on disk until they are worked on |
+//! | `record`, `spool` | hooks that are taken, on disk until they are worked on |
 //! | `follow` | asks GitLab about each ended job, and has a failed one judged |
 //! | `client` | one request with its bounds: time, bytes, tries |
 //! | `pace` | when the next request may go out |
@@ -20,6 +20,7 @@ pub(crate) mod foreign;
 mod hooks;
 mod pace;
 mod read;
+mod record;
 mod settings;
 mod spool;
 #[cfg(test)]

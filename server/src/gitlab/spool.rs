@@ -31,16 +31,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::hooks::QUEUE;
-use crate::{
-    domain::{Cause, Told},
-    gantry::{self, Ended, Hook},
-    metrics::Metrics,
-};
+use super::{hooks::QUEUE, record::Record};
+use crate::{domain::Told, gantry::Ended, metrics::Metrics};
 
 /// Files at once: what may wait, and what waits for its attempt.
 const FILES: usize = 2 * QUEUE;
@@ -48,52 +42,6 @@ const FILES: usize = 2 * QUEUE;
 const BYTES: usize = 64 << 20;
 /// Files that are written at once: others share their syncs.
 const AT_ONCE: usize = 8;
-/// The form of a file.
-const FORMAT: u8 = 1;
-
-/// A hook as it stands in its file.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Record {
-    format: u8,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    host: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) delivery: Option<String>,
-    hook: Value,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    told: Option<Said>,
-}
-
-/// What asking GitLab brought to light.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Said {
-    cause: Option<Cause>,
-    unneeded: bool,
-}
-
-impl Record {
-    pub(super) fn of(ended: &Ended, delivery: Option<&str>) -> Self {
-        Self {
-            format: FORMAT,
-            host: ended.job.host.clone(),
-            delivery: delivery.map(ToOwned::to_owned),
-            hook: ended.said.clone(),
-            told: None,
-        }
-    }
-
-    /// The end of a job that it tells of, with what asking brought to light.
-    fn ended(&self) -> Option<Box<Ended>> {
-        let instance = self.host.as_ref().map(|host| format!("https://{host}"));
-        let read = gantry::read_hook(self.hook.to_string().as_bytes(), instance.as_deref());
-        let Ok(Hook::Ended(mut ended)) = read else { return None };
-        if let Some(Said { cause, unneeded }) = self.told {
-            ended.told = Told { cause, unneeded, ..ended.told };
-        }
-        Some(ended).filter(|_| self.format == FORMAT)
-    }
-}
-
 /// The directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Spool {
@@ -231,7 +179,7 @@ impl Kept {
 
     /// It was worked on, and waits for its attempt. That the disk does not take this is harmless: the hook is then worked on again.
     pub(super) fn tell(mut self, told: &Told) -> Self {
-        self.record.told = Some(Said { cause: told.cause, unneeded: told.unneeded });
+        self.record.tell(told);
         let path = self.path.with_extension(TOLD);
         if self.path == path {
             return self;

@@ -7,6 +7,8 @@
 mod access;
 mod bounds;
 mod claims;
+#[cfg(test)]
+mod cluster_tests;
 mod fetched;
 mod file;
 pub(crate) mod foreign;

@@ -1,0 +1,50 @@
+//! What a pod gets whose job memory ended before.
+
+use super::*;
+
+/// The pod after a verdict with sizes for memory, each half as much again as what was thought to be too little.
+fn after_a_kill(pod: &Value, memory_mib: (u64, u64), confidence: f64, settings: &Settings) -> Value {
+    let mut prediction = sizes(memory_mib, (1000, 2000), confidence);
+    prediction.memory_limit.basis.margin = 1.5;
+    prediction.memory_request.basis.margin = 1.5;
+    let typed = parse(pod.clone());
+    let job = job(&typed, "ci-builds", settings).unwrap();
+    let plan = plan(&typed, &job, Some((&prediction, Known::ByVerdict)), settings, |_needs| None).unwrap();
+    let mut after = pod.clone();
+    if let Some(patch) = &plan.patch {
+        json_patch::patch(&mut after, patch).unwrap();
+    }
+    after
+}
+
+fn with(requests: &Value, limits: &Value) -> Value {
+    let mut pod = pod();
+    pod["spec"]["containers"][0]["resources"] = json!({"requests": requests, "limits": limits});
+    pod
+}
+
+#[test]
+fn a_pod_that_nobody_knows_gets_more_than_it_had_and_not_the_default() {
+    let own = with(&json!({"memory": "16Gi", "cpu": "4"}), &json!({"memory": "96Gi"}));
+    let after = after_a_kill(&own, (6144, 6144), 0.0, &on());
+    let expected = json!({"requests": {"memory": "24576Mi", "cpu": "4"}, "limits": {"memory": "147456Mi"}});
+    assert_eq!(resources(&after), &expected, "no processor is taken from it or forbidden to it");
+    // more than the namespace takes would make no pod at all
+    let gib = |n: u64| Some(Bytes(n << 30));
+    let capped = Settings { max_memory: gib(128), ..on() };
+    assert_eq!(resources(&after_a_kill(&own, (6144, 6144), 0.0, &capped))["limits"]["memory"], "131072Mi");
+    let below = Settings { max_memory: gib(64), ..on() };
+    assert_eq!(resources(&after_a_kill(&own, (6144, 6144), 0.0, &below))["limits"]["memory"], "96Gi");
+    // where it had less than the verdict says, that is what it gets
+    let small = with(&json!({"memory": "1Gi"}), &json!({"memory": "1Gi"}));
+    assert_eq!(resources(&after_a_kill(&small, (6144, 6144), 0.0, &on()))["limits"]["memory"], "6144Mi");
+    let none = with(&json!({"cpu": "1"}), &json!({}));
+    assert_eq!(after_a_kill(&none, (6144, 6144), 0.0, &on()), none, "it had no limit");
+}
+
+#[test]
+fn a_pod_whose_job_is_known_gets_what_the_verdict_says() {
+    let own = with(&json!({"memory": "16Gi", "cpu": "4"}), &json!({"memory": "96Gi"}));
+    let after = after_a_kill(&own, (1500, 1500), 0.9, &on());
+    assert_eq!(resources(&after)["limits"]["memory"], "1500Mi", "it was sized by what is known before");
+}

@@ -1,0 +1,60 @@
+//! A job hook as it stands in its file; the fields are those in the table of `spool`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    domain::{Cause, Told},
+    gantry::{self, Ended, Hook},
+};
+
+/// The form of a file.
+const FORMAT: u8 = 1;
+
+/// A hook as it stands in its file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Record {
+    format: u8,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) delivery: Option<String>,
+    hook: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    told: Option<Said>,
+}
+
+/// What asking GitLab brought to light.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Said {
+    cause: Option<Cause>,
+    unneeded: bool,
+}
+
+impl Record {
+    pub(super) fn of(ended: &Ended, delivery: Option<&str>) -> Self {
+        Self {
+            format: FORMAT,
+            host: ended.job.host.clone(),
+            delivery: delivery.map(ToOwned::to_owned),
+            hook: ended.said.clone(),
+            told: None,
+        }
+    }
+
+    /// Adds what asking brought to light.
+    pub(super) fn tell(&mut self, told: &Told) {
+        self.told = Some(Said { cause: told.cause, unneeded: told.unneeded });
+    }
+
+    /// The end of a job that it tells of, with what asking brought to light; `None` if it is of another form, or tells of none.
+    pub(super) fn ended(&self) -> Option<Box<Ended>> {
+        let instance = self.host.as_ref().map(|host| format!("https://{host}"));
+        let read = gantry::read_hook(self.hook.to_string().as_bytes(), instance.as_deref());
+        let Ok(Hook::Ended(mut ended)) = read else { return None };
+        if let Some(Said { cause, unneeded }) = self.told {
+            ended.told = Told { cause, unneeded, ..ended.told };
+        }
+        Some(ended).filter(|_| self.format == FORMAT)
+    }
+}
