@@ -23,7 +23,8 @@
 //! | [`admission`] | pods of CI jobs, and what becomes of them |
 //! | [`gantry`] | what stock Spack clients say and hear |
 //! | `guard` | who may call, in force |
-//! | [`placement`] | pools, the rules over them, kinds of builds |
+//! | [`placement`] | pools, the rules over them, kinds of builds, and the rules of tickets |
+//! | `ticketing` | tickets, kept: a lock, a clock and a disk around those rules |
 //! | `identity` | who calls, and what it may do |
 //! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
 //! | `log`, `traces` | where log lines go, and spans |
@@ -63,6 +64,7 @@ pub mod retry;
 pub mod shadow;
 pub mod stats;
 pub mod store;
+mod ticketing;
 mod tls;
 #[cfg(not(feature = "otlp"))]
 #[path = "no_traces.rs"]

@@ -19,6 +19,7 @@ use crate::{
     incoming::Listener,
     ingest::Worker,
     store::Store,
+    ticketing::Keeper,
 };
 
 /// How long connections without a call may take to end when the server stops: time to send what they hold.
@@ -38,24 +39,26 @@ pub(super) struct Running {
     telling: CancellationToken,
     stopping: CancellationToken,
     ingesting: CancellationToken,
+    ticketing: CancellationToken,
     grpc: Long,
     http: Long,
     watch: Long,
     pub(super) worker: Long,
+    keeper: Long,
 }
 
 impl Running {
     /// Starts every part.
     pub(super) fn start(mut app: App) -> Self {
         let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
-        let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
+        let [telling, stopping, ingesting, ticketing] = std::array::from_fn(|_| CancellationToken::new());
         let health = HealthReporter::new();
         let stats = app.learned.stats().clone();
         // nobody waits for it: who asks meanwhile waits for what is left
         drop(tasks.spawn_blocking(move || stats.warm()));
         tell_bounds(&app.metrics, &app.config);
         let watch = watch::all(&mut app, health.clone(), &telling);
-        let App { config, listeners, store, worker, token, signing, hooks, .. } = app;
+        let App { config, listeners, store, worker, keeper, token, signing, hooks, .. } = app;
         let (connections, shown) = (files::connections(), Arc::new(config.in_force()));
         let grpc_parts = grpc::Parts {
             ingest: app.ingest,
@@ -63,6 +66,7 @@ impl Running {
             predict: Arc::new(config.predict),
             shadow: Arc::new(config.shadow),
             placing: app.placing,
+            ticketing: app.ticketing,
             metrics: app.metrics,
             answers: Arc::default(),
             counting: grpc::Counting::default(),
@@ -100,6 +104,7 @@ impl Running {
             http: Long::new("HTTP listener", tasks.spawn(serving_http)),
             watch: Long::new("watch over the store", tasks.spawn(watch)),
             worker: Long::new("ingest", tasks.spawn(work(worker, ingesting.clone()))),
+            keeper: Long::new("ticketing", tasks.spawn(keep(keeper, ticketing.clone()))),
             store,
             health,
             calls,
@@ -107,6 +112,7 @@ impl Running {
             telling,
             stopping,
             ingesting,
+            ticketing,
         }
     }
 
@@ -114,6 +120,7 @@ impl Running {
     pub(super) async fn ended_early(&mut self) -> anyhow::Error {
         tokio::select! {
             error = self.worker.ended_early() => error,
+            error = self.keeper.ended_early() => error,
             error = self.grpc.ended_early() => error,
             error = self.http.ended_early() => error,
             error = self.watch.ended_early() => error,
@@ -135,6 +142,9 @@ impl Running {
         drain.step(flush(&mut self.grpc, &mut self.http), || "connections were still open".to_owned()).await;
         self.ingesting.cancel();
         drain.step(self.worker.ended(), || "the ingest was still writing".to_owned()).await;
+        // the last ends of attempts were ends of tickets
+        self.ticketing.cancel();
+        drain.step(self.keeper.ended(), || "tickets were still written".to_owned()).await;
         drain.at_least(CLOSE);
         let closed = async { self.store.close().await.context("closing the store") };
         drain.step(closed, || "the store was still closing".to_owned()).await;
@@ -144,6 +154,11 @@ impl Running {
 
 async fn work(worker: Worker, end: CancellationToken) -> anyhow::Result<()> {
     worker.run(end).await;
+    Ok(())
+}
+
+async fn keep(keeper: Keeper, end: CancellationToken) -> anyhow::Result<()> {
+    keeper.run(end).await;
     Ok(())
 }
 

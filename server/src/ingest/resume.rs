@@ -13,7 +13,7 @@ use super::{
     worker::Worker,
 };
 use crate::{
-    domain::{Action, AttemptId, Fact, History, Key, Summary, Verdict},
+    domain::{Action, Attempt, AttemptId, Fact, History, Key, Summary, Verdict},
     learned::Ended,
     stats::Stats,
     store::{self, Loaded, StoreError},
@@ -102,6 +102,11 @@ impl Judged {
 }
 
 impl Worker {
+    /// The attempts that are open.
+    pub(crate) fn open(&self) -> impl Iterator<Item = &Attempt> {
+        self.sessions.values().map(|session| &*session.attempt)
+    }
+
     /// Reads the finished attempts into the history and takes the open ones up where the disk says they are.
     ///
     /// # Errors

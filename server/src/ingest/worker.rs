@@ -203,6 +203,7 @@ impl Worker {
         self.parts.metrics.samples_lost.inc_by(round.lost);
         let changed: Vec<AttemptId> = round.staged.keys().cloned().collect();
         self.sessions.extend(round.staged);
+        round.begun.iter().for_each(|attempt| self.parts.ticketing.begin(attempt));
         for (n, promise) in round.promises.into_iter().enumerate() {
             promise.keep();
             if n % TURN == TURN - 1 {
