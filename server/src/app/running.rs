@@ -39,19 +39,17 @@ pub(super) struct Running {
     telling: CancellationToken,
     stopping: CancellationToken,
     ingesting: CancellationToken,
-    ticketing: CancellationToken,
     grpc: Long,
     http: Long,
     watch: Long,
     pub(super) worker: Long,
-    keeper: Long,
 }
 
 impl Running {
     /// Starts every part.
     pub(super) fn start(mut app: App) -> Self {
         let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
-        let [telling, stopping, ingesting, ticketing] = std::array::from_fn(|_| CancellationToken::new());
+        let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
         let health = HealthReporter::new();
         let stats = app.learned.stats().clone();
         // nobody waits for it: who asks meanwhile waits for what is left
@@ -103,8 +101,7 @@ impl Running {
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
             http: Long::new("HTTP listener", tasks.spawn(serving_http)),
             watch: Long::new("watch over the store", tasks.spawn(watch)),
-            worker: Long::new("ingest", tasks.spawn(work(worker, ingesting.clone()))),
-            keeper: Long::new("ticketing", tasks.spawn(keep(keeper, ticketing.clone()))),
+            worker: Long::new("ingest", tasks.spawn(work(worker, keeper, ingesting.clone()))),
             store,
             health,
             calls,
@@ -112,7 +109,6 @@ impl Running {
             telling,
             stopping,
             ingesting,
-            ticketing,
         }
     }
 
@@ -120,7 +116,6 @@ impl Running {
     pub(super) async fn ended_early(&mut self) -> anyhow::Error {
         tokio::select! {
             error = self.worker.ended_early() => error,
-            error = self.keeper.ended_early() => error,
             error = self.grpc.ended_early() => error,
             error = self.http.ended_early() => error,
             error = self.watch.ended_early() => error,
@@ -142,9 +137,6 @@ impl Running {
         drain.step(flush(&mut self.grpc, &mut self.http), || "connections were still open".to_owned()).await;
         self.ingesting.cancel();
         drain.step(self.worker.ended(), || "the ingest was still writing".to_owned()).await;
-        // the last ends of attempts were ends of tickets
-        self.ticketing.cancel();
-        drain.step(self.keeper.ended(), || "tickets were still written".to_owned()).await;
         drain.at_least(CLOSE);
         let closed = async { self.store.close().await.context("closing the store") };
         drain.step(closed, || "the store was still closing".to_owned()).await;
@@ -152,13 +144,14 @@ impl Running {
     }
 }
 
-async fn work(worker: Worker, end: CancellationToken) -> anyhow::Result<()> {
-    worker.run(end).await;
-    Ok(())
-}
-
-async fn keep(keeper: Keeper, end: CancellationToken) -> anyhow::Result<()> {
-    keeper.run(end).await;
+/// The ingest, and behind it the keeper of tickets: the last ends of attempts are ends of tickets.
+async fn work(worker: Worker, keeper: Keeper, end: CancellationToken) -> anyhow::Result<()> {
+    let ended = CancellationToken::new();
+    let ingest = async {
+        worker.run(end).await;
+        ended.cancel();
+    };
+    tokio::join!(ingest, keeper.run(ended.clone()));
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     domain::Ticket,
     identity::Identity,
-    placement::tickets::{End, Refused, Told},
+    placement::tickets::{End, Refused},
     ticketing::{Claims, Refusal, Ticketing, View, Watching},
 };
 
@@ -150,7 +150,7 @@ fn ticket(view: &View) -> pb::Ticket {
         View::Ended(End::Expired, _) => pb::TicketState::Expired,
     };
     let (position, wait, waits_for) = match view {
-        View::Open(Told { position, wait, waits_for, .. }) => (*position, wait.0, waits_for.clone()),
+        View::Open(told) => (told.position, told.wait.0, told.waits_for.clone()),
         View::Ended(..) => (0, 0, Vec::new()),
     };
     pb::Ticket {

@@ -24,7 +24,7 @@ const REMEMBERED: usize = 4096;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum View {
     /// It is open.
-    Open(Told),
+    Open(Box<Told>),
     /// It has ended.
     Ended(End, Box<Ticket>),
 }
@@ -77,7 +77,7 @@ impl Desk {
     /// Where a ticket stands.
     pub(super) fn view(&self, id: &TicketId, now: Now) -> Result<View, Refusal> {
         if let Some(told) = self.tickets.told(id, now) {
-            return Ok(View::Open(told));
+            return Ok(View::Open(Box::new(told)));
         }
         let ended = self.ended.get(id).map(|(end, ticket)| View::Ended(*end, Box::new(ticket.clone())));
         ended.ok_or_else(|| Refused::Unknown(id.clone()).into())
@@ -102,21 +102,8 @@ impl Desk {
     pub(super) fn note(&mut self, changes: Vec<Change>, now: Now) {
         for change in changes {
             match change {
-                Change::Granted(id) => {
-                    self.changed(&id, "granted");
-                    if let Some(ticket) = self.tickets.get(&id) {
-                        let waited = now.unix_ms.saturating_sub(ticket.opened_unix_ms);
-                        self.metrics.ticket_wait_seconds.observe(Millis(waited).as_f64() / 1000.0);
-                    }
-                }
-                Change::Ended(ticket, end) => {
-                    let kind = match end {
-                        End::Closed => "closed",
-                        End::Expired => "expired",
-                    };
-                    self.changed(&ticket.id, kind);
-                    self.remember(*ticket, end);
-                }
+                Change::Granted(id) => self.granted(&id, now),
+                Change::Ended(ticket, end) => self.remember(*ticket, end),
             }
         }
         let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
@@ -182,8 +169,20 @@ impl Desk {
         }
     }
 
+    fn granted(&mut self, id: &TicketId, now: Now) {
+        self.changed(id, "granted");
+        let opened = self.tickets.get(id).map_or(now.unix_ms, |ticket| ticket.opened_unix_ms);
+        let waited = Millis(now.unix_ms.saturating_sub(opened));
+        self.metrics.ticket_wait_seconds.observe(waited.as_f64() / 1000.0);
+    }
+
     fn remember(&mut self, ticket: Ticket, end: End) {
         let id = ticket.id.clone();
+        let kind = match end {
+            End::Closed => "closed",
+            End::Expired => "expired",
+        };
+        self.changed(&id, kind);
         self.ended.insert(id.clone(), (end, ticket));
         self.ended_in_order.push_back(id);
         if self.ended_in_order.len() > REMEMBERED

@@ -24,12 +24,12 @@ const OWNERS: u64 = 200;
 const POOLS: u64 = 8;
 
 pub(crate) async fn through_grpc(programs: &Programs, dir: &Path) -> anyhow::Result<()> {
-    let pools: String =
+    let pools: Vec<String> =
         (0..POOLS).map(|n| format!("[[pool]]\nname = \"pool-{n}\"\nat_once = 2000\n")).collect();
     let limits =
         "[tickets]\nat_once = 12000\nmost_open = 300000\nask_within = \"1h\"\nstart_within = \"1h\"\n";
     let file = dir.join("tickets.toml");
-    fs::write(&file, format!("{pools}{limits}"))?;
+    fs::write(&file, pools.concat() + limits)?;
     let (data, file) = (dir.join("tickets"), file.display().to_string());
     let server = Server::start_with(programs, &data, &["--log", QUIET, "--pools-file", &file])?;
     let channel = Endpoint::new(server.url())?.connect().await?;
@@ -72,9 +72,9 @@ async fn changes(channel: &Channel) -> anyhow::Result<(Times, f64)> {
         let channel = channel.clone();
         calls.spawn(async move {
             if n % 2 == 0 {
-                open(&channel, OPEN + n).await.map(drop)?
+                open(&channel, OPEN + n).await?;
             } else {
-                close(&channel, n / 2).await?
+                close(&channel, n / 2).await?;
             }
             Ok::<Duration, Status>(moment.elapsed())
         });
