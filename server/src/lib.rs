@@ -20,6 +20,7 @@
 //! | [`retry`] | causes and verdicts |
 //! | `import` | recorded history from files |
 //! | `replay` | the predictor and the rules of others over recorded history |
+//! | `simulate` | recorded history on nodes of a size, packed first-fit |
 //! | [`admission`] | pods of CI jobs, and what becomes of them |
 //! | [`gantry`] | what stock Spack clients say and hear |
 //! | `guard` | who may call, in force |
@@ -27,7 +28,9 @@
 //! | `ticketing` | tickets, kept: a lock, a clock and a disk around those rules |
 //! | `identity` | who calls, and what it may do |
 //! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
+//! | `mask` | secrets in foreign text |
 //! | `log`, `traces` | where log lines go, and spans |
+//! | `outgoing` | what the server asks of others over HTTP |
 //! | `gitlab` | job hooks, and what GitLab is asked about them |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
@@ -54,7 +57,9 @@ mod ingest;
 mod judging;
 mod learned;
 mod log;
+mod mask;
 mod metrics;
+mod outgoing;
 pub mod placement;
 mod placing;
 pub mod predict;
@@ -62,6 +67,7 @@ mod reload;
 mod replay;
 pub mod retry;
 pub mod shadow;
+mod simulate;
 pub mod stats;
 pub mod store;
 mod ticketing;

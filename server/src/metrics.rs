@@ -120,7 +120,11 @@ metrics! {
         "Times that rules and retry policy were read again: taken, refused (those in force stayed)";
     access_reloads: Kinds = "access_reloads",
         "Readings of a changed file of access, by what became of it: taken, refused (the old one stays in force)";
+    issuer_fetches: Kinds = "issuer_fetches",
+        "Questions to issuers for their keys, by what became of them; keys from before serve on for a day";
     access_refused: Kinds = "access_refused", "Callers that were refused, by the reason";
+    access_exceeded: Kinds = "access_exceeded",
+        "Messages, questions and streams that were refused because a caller went beyond a bound of his, by the bound";
     rules_refused: Gauge = "rules_refused",
         "1 if the rules or the retry policy on disk are wrong and not in force";
     pools_reloads: Kinds = "pools_reloads",
@@ -139,7 +143,9 @@ metrics! {
         from Histogram::new(exponential_buckets(0.000_001, 2.0, 16)), in Unit::Seconds;
     allocations: Kinds = "allocations",
         "Requests for an allocation: answered, late (the defaults were sent), refused, shadow (nothing was sent)";
-    hooks: Kinds = "hooks", "Job hooks, by what became of them; dropped: the queue was full";
+    hooks: Kinds = "hooks",
+        "Job hooks, by what became of them; dropped: the queue was full; not kept: taken in memory alone";
+    hooks_on_disk: Gauge = "hooks_on_disk", "Job hooks that are on disk until they are worked on";
     gitlab_requests: Kinds = "gitlab_requests",
         "Questions to GitLab, by what became of them; without a turn: there were too many, or it is away";
     gitlab_queue: Gauge = "gitlab_queue_jobs", "Ended jobs that GitLab shall be asked about";

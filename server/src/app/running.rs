@@ -50,8 +50,7 @@ impl Running {
     pub(super) fn start(mut app: App) -> Self {
         let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
-        let health = HealthReporter::new();
-        let stats = app.learned.stats().clone();
+        let (health, stats) = (HealthReporter::new(), app.learned.stats().clone());
         // nobody waits for it: who asks meanwhile waits for what is left
         drop(tasks.spawn_blocking(move || stats.warm()));
         tell_bounds(&app.metrics, &app.config);

@@ -9,6 +9,7 @@ mod progress;
 mod replay;
 mod restore;
 mod rules;
+mod simulate;
 mod target;
 mod verify;
 
@@ -42,6 +43,8 @@ pub struct Cli {
 pub enum Command {
     /// Runs the predictor and the rules of others over recorded history, and tells what each would have wasted.
     Replay(replay::Replay),
+    /// Packs a day of recorded history on nodes, with the sizes of several policies, and tells nodes, waits and money.
+    Simulate(simulate::Simulate),
     /// Adds recorded history to the data directory of a stopped server.
     Import(import::Import),
     /// Judges recorded failures, and needs no server for it.
@@ -65,6 +68,7 @@ impl Command {
     pub fn run(self, config: &Config) -> ExitCode {
         let done = match self {
             Self::Replay(replay) => replay.run(config),
+            Self::Simulate(simulate) => simulate.run(config),
             Self::Import(import) => import.run(config),
             Self::Classify(classify) => classify.run(config),
             Self::Rules(rules) => rules.run(config),

@@ -42,5 +42,6 @@ pub use ticket::{Claim, Ticket};
 pub use told::{End, Told};
 pub use units::{Bytes, Cores, CpuMicros, Micros, Millis};
 pub use verdict::{
-    Action, Cost, Evidence, EvidenceLine, EvidenceSource, Growth, ListedRun, Outlook, Signature, Verdict,
+    Action, Cost, Evidence, EvidenceLine, EvidenceSource, Growth, JobName, ListedRun, Outlook, Signature,
+    Verdict,
 };

@@ -1,15 +1,20 @@
 //! The only writer: takes attempts, samples, ends and verdicts in, and has them on disk before it says so.
 //!
 //! One task, the worker, owns the open attempts. Everybody else sends it requests over one bounded queue and waits for the
-//! answer. The worker takes what has gathered, checks it, commits it with one sync, and then answers all of it.
+//! answer. The worker takes what has gathered, checks it, commits it with one sync, and then answers all of it. While the disk syncs,
+//! it checks what gathers next.
 
 mod again;
+mod aging;
+mod believed;
 mod close;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod flight;
 mod forget;
 mod judge;
 mod opening;
+mod recall;
 mod refusal;
 mod request;
 mod resume;
@@ -18,9 +23,11 @@ mod roll;
 mod round;
 mod session;
 mod settle;
+mod silence;
 mod stage;
 mod start;
 mod strays;
+mod take_up;
 mod unsettled;
 mod worker;
 
@@ -30,10 +37,10 @@ use std::{
 };
 
 use again::ShortOfMemory;
+pub use aging::Retain;
 pub(crate) use refusal::Refusal;
 use request::{Answer, Request};
-pub(crate) use request::{Change, Opened, Running};
-pub use retain::Retain;
+pub(crate) use request::{Change, Opened, Running, Settled};
 pub(crate) use session::{Append, Finish, StreamHandle};
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
 pub(crate) use worker::Worker;
@@ -44,6 +51,7 @@ use crate::{
     identity::Identity,
     judging::Judging,
     learned::Learned,
+    mask,
     metrics::{Kind, Metrics},
     placing::Placing,
     predict,
@@ -93,13 +101,16 @@ impl Ingest {
     /// The handle, and the worker that somebody must run.
     pub(crate) fn new(parts: Parts) -> (Self, Worker) {
         let (requests, queue) = mpsc::channel(QUEUE);
-        let worker = Worker::new(parts.clone(), queue, broadcast::Sender::new(CHANGES));
+        let short_of_memory = Arc::default();
+        let mut worker = Worker::new(parts.clone(), queue, broadcast::Sender::new(CHANGES));
+        worker.short_of_memory = Arc::clone(&short_of_memory);
         let weighing = Arc::new(Semaphore::new(WEIGHED_AT_ONCE));
-        (Self { requests, weighing, short_of_memory: Arc::default(), parts }, worker)
+        (Self { requests, weighing, short_of_memory, parts }, worker)
     }
 
     /// Opens an attempt for a stream, or hands it over to it.
-    pub(crate) async fn open(&self, attempt: Attempt, stream: &StreamHandle) -> Result<Opened, Refusal> {
+    pub(crate) async fn open(&self, mut attempt: Attempt, stream: &StreamHandle) -> Result<Opened, Refusal> {
+        mask::attempt(&mut attempt);
         let attempt = self.foreseen(attempt);
         self.ask(|answer| Request::Open { attempt: Box::new(attempt), stream: stream.clone(), answer }).await
     }
@@ -115,7 +126,8 @@ impl Ingest {
     }
 
     /// Seals an attempt; gives its last number.
-    pub(crate) async fn finish(&self, finish: Finish, stream: &StreamHandle) -> Result<u64, Refusal> {
+    pub(crate) async fn finish(&self, mut finish: Finish, stream: &StreamHandle) -> Result<u64, Refusal> {
+        mask::phases(&mut finish.phases);
         self.ask(|answer| Request::Finish { finish, stream: stream.clone(), answer }).await
     }
 

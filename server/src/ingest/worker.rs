@@ -1,6 +1,10 @@
 //! The task that owns the open attempts and is the only one that writes to the store.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use tokio::{
     sync::{broadcast, mpsc},
@@ -10,22 +14,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Parts,
+    again::ShortOfMemory,
+    aging::Pass,
     close::Ending,
+    flight::Flight,
     forget::Walk,
-    refusal::Refusal,
     request::{Change, Request, Running},
-    retain::{self, Pass},
+    retain,
     roll::Rolling,
     round::{RESERVE_OPERATIONS, Round},
     session::{Heard, Session, StreamHandle},
     settle::Remembered,
     unsettled::Unsettled,
 };
-use crate::{
-    domain::AttemptId,
-    identity::Identity,
-    store::{BATCH_OPERATIONS, CommitError},
-};
+use crate::{domain::AttemptId, identity::Identity, store::BATCH_OPERATIONS};
 
 /// Requests taken at once: as many appends of one fragment as one commit holds. A disk that is slow to sync is then asked
 /// ten times a second, and not forty times, for ten thousand samples.
@@ -33,7 +35,7 @@ const GATHER: usize = BATCH_OPERATIONS - RESERVE_OPERATIONS;
 
 /// Requests that are worked on, and answers that are given, before others get their turn: each answer wakes a stream, and a
 /// prediction must not wait behind a thousand of them. A batch of a hundred samples takes some tens of microseconds.
-const TURN: usize = 16;
+pub(super) const TURN: usize = 16;
 
 /// How often silent attempts are looked for, at least; more often if silence is short.
 const SWEEP: Duration = Duration::from_mins(1);
@@ -49,7 +51,12 @@ const SILENT: Duration = Duration::from_mins(2);
 pub(crate) struct Worker {
     pub(super) parts: Parts,
     queue: mpsc::Receiver<Request>,
+    /// As they are on disk.
     pub(super) sessions: HashMap<AttemptId, Session>,
+    /// What goes to the disk next. Empty while requests are worked on, which have it then.
+    pub(super) round: Round,
+    /// What is on its way there.
+    pub(super) flight: Flight,
     pub(super) changes: broadcast::Sender<Change>,
     pub(super) remembered: Remembered,
     /// Ended attempts that the counters of the fleet wait for.
@@ -62,6 +69,8 @@ pub(crate) struct Worker {
     pub(super) walk: Walk,
     /// When the store was last seen to take nothing: what agents said until then may have reached nobody.
     pub(super) refused: Option<Instant>,
+    /// Jobs that memory ended, which a start reads; shared with the handle.
+    pub(super) short_of_memory: Arc<Mutex<ShortOfMemory>>,
 }
 
 impl Worker {
@@ -74,6 +83,8 @@ impl Worker {
             parts,
             queue,
             sessions: HashMap::new(),
+            round: Round::default(),
+            flight: Flight::default(),
             changes,
             remembered: Remembered::default(),
             unsettled: Unsettled::default(),
@@ -81,6 +92,7 @@ impl Worker {
             pass: Pass::default(),
             walk: Walk::default(),
             refused: None,
+            short_of_memory: Arc::default(),
         }
     }
 
@@ -93,9 +105,14 @@ impl Worker {
         let mut requests = Vec::with_capacity(GATHER);
         loop {
             tokio::select! {
-                taken = self.queue.recv_many(&mut requests, GATHER) => {
+                outcome = self.flight.outcome() => {
+                    let mut round = std::mem::take(&mut self.round);
+                    self.landed(outcome, &mut round).await;
+                }
+                taken = self.queue.recv_many(&mut requests, GATHER), if !self.round.is_full() => {
                     if taken == 0 {
-                        return;
+                        self.commit_all().await;
+                        return self.rolling.release_all();
                     }
                     self.parts.metrics.queue.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
                     self.work(requests.drain(..)).await;
@@ -114,8 +131,8 @@ impl Worker {
         }
     }
 
-    async fn work(&mut self, requests: impl Iterator<Item = Request>) {
-        let mut round = Round::default();
+    pub(super) async fn work(&mut self, requests: impl Iterator<Item = Request>) {
+        let mut round = std::mem::take(&mut self.round);
         let (mut finishing, mut settling) = (Vec::new(), Vec::new());
         for (n, request) in requests.enumerate() {
             if n % TURN == TURN - 1 {
@@ -128,7 +145,7 @@ impl Worker {
                     finishing.push(Ending { finish, stream: Some(stream), answer: Some(answer) });
                 }
                 // needs to know which attempts are open, and is known when one of them ends
-                Request::Settle { told } => settling.push(told),
+                Request::Settle { told, answer } => settling.push((told, answer)),
                 Request::Open { attempt, stream, answer } => {
                     self.stage_open(&mut round, *attempt, &stream, answer).await;
                 }
@@ -150,12 +167,21 @@ impl Worker {
                 Request::Find { id, answer } => drop(answer.send(Ok(self.sessions.get(&id).map(running)))),
             }
             if round.is_full() {
-                self.commit(&mut round).await;
+                self.launch(&mut round).await;
             }
         }
-        self.commit(&mut round).await;
-        for told in settling {
-            self.settle(told).await;
+        if self.flight.is_empty() {
+            self.launch(&mut round).await;
+        }
+        self.round = round;
+        if finishing.is_empty() && settling.is_empty() {
+            return self.count_open();
+        }
+        self.commit_all().await;
+        for (told, answer) in settling {
+            let settled = self.settle(told).await;
+            // nobody need wait for it
+            let _told = answer.map(|answer| answer.send(settled));
         }
         self.seal_all(finishing).await;
         self.count_open();
@@ -184,40 +210,6 @@ impl Worker {
         self.parts.metrics.silent_attempts.set(i64::try_from(silent).unwrap_or(i64::MAX));
     }
 
-    pub(super) async fn commit(&mut self, round: &mut Round) {
-        let round = std::mem::take(round);
-        if !round.batch.is_empty() {
-            let began = Instant::now();
-            let committed = self.parts.store.commit(round.batch).await;
-            self.parts.metrics.commit_seconds.observe(began.elapsed().as_secs_f64());
-            if let Err(error) = committed {
-                let refused = matches!(error, CommitError::Unavailable(_)).then(Instant::now);
-                self.refused = refused.or(self.refused);
-                tracing::error!(%error, promises = round.promises.len(), "commit failed, nothing is acknowledged");
-                let refusal = Refusal::Unwritable(error.to_string());
-                round.promises.into_iter().for_each(|promise| promise.break_with(refusal.clone()));
-                return;
-            }
-        }
-        self.parts.metrics.samples.inc_by(round.samples);
-        self.parts.metrics.samples_lost.inc_by(round.lost);
-        let changed: Vec<AttemptId> = round.staged.keys().cloned().collect();
-        self.sessions.extend(round.staged);
-        round.begun.iter().for_each(|attempt| self.parts.ticketing.begin(attempt));
-        for (n, promise) in round.promises.into_iter().enumerate() {
-            promise.keep();
-            if n % TURN == TURN - 1 {
-                tokio::task::yield_now().await;
-            }
-        }
-        for session in changed.iter().filter_map(|id| self.sessions.get(id)) {
-            if self.changes.receiver_count() > 0 {
-                drop(self.changes.send(Change::Running(Box::new(running(session)))));
-            }
-        }
-        self.roll_long(changed).await;
-    }
-
     /// Notes that the agent of an attempt spoke, whatever becomes of what it said.
     pub(super) fn hear(&mut self, id: &AttemptId, stream: &StreamHandle) {
         let now = self.now();
@@ -242,7 +234,7 @@ mod tests {
     use super::*;
     use crate::{
         domain::Sample,
-        ingest::{Append, fixture},
+        ingest::{Append, Refusal, fixture},
         store::Store,
     };
 
@@ -278,6 +270,7 @@ mod tests {
         let samples = vec![Sample::default()];
         let append = Append { attempt: attempt.id.clone(), first_sequence: 1, lost: 0, samples };
         worker.work([Request::Append { append, stream, answer }].into_iter()).await;
+        worker.commit_all().await;
         assert!(matches!(answered.await.unwrap(), Err(Refusal::Unwritable(_))));
         let session = &worker.sessions[&attempt.id];
         assert_eq!(

@@ -2,8 +2,8 @@
 //! sync of the file system, Predict against an empty call, the agent beside an idle command. Medians of several rounds, turn
 //! about, so that noise hits both; loopback only; ends by itself.
 //!
-//! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [rate] [history] [agent] [allocation] [admit]
-//! [tickets]`; all of them without a word.
+//! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [rate] [history] [agent] [allocation] [admit] [tickets]
+//! [flood]`; all of them without a word.
 
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
 #![expect(
@@ -15,6 +15,7 @@
 mod agent;
 mod asking;
 mod disk;
+mod flood;
 mod front;
 mod history;
 mod ingest;
@@ -63,6 +64,9 @@ async fn main() -> anyhow::Result<()> {
     }
     if asked("tickets") {
         tickets::through_grpc(&programs, dir.path()).await?;
+    }
+    if asked("flood") {
+        flood::beside_good_clients(&programs, dir.path()).await?;
     }
     if asked("history") {
         history::of_growing_size(&programs, &bare, dir.path()).await?;
