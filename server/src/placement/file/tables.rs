@@ -38,6 +38,7 @@ pub(super) struct TicketsTable {
     pub(super) most_open: Option<Spanned<u32>>,
     pub(super) ask_within: Option<Spanned<String>>,
     pub(super) start_within: Option<Spanned<String>>,
+    pub(super) silent_within: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]

@@ -43,7 +43,7 @@ impl Reading<'_> {
         for (kind, policy) in &placement.kinds {
             name(Counter::Kind(kind.as_str().to_owned()), policy.at_once);
         }
-        let otherwise = Terms::default();
+        let Terms { patience, most_open, .. } = Terms::default();
         Terms {
             limits: Limits {
                 each_owner: self.limit("each_owner", table.each_owner),
@@ -51,14 +51,11 @@ impl Reading<'_> {
                 pools: placement.pools.iter().map(|pool| pool.name.clone()).collect(),
             },
             patience: Patience {
-                ask_within_ms: self.time("ask_within", table.ask_within, otherwise.patience.ask_within_ms),
-                start_within_ms: self.time(
-                    "start_within",
-                    table.start_within,
-                    otherwise.patience.start_within_ms,
-                ),
+                ask_within_ms: self.time("ask_within", table.ask_within, patience.ask_within_ms),
+                start_within_ms: self.time("start_within", table.start_within, patience.start_within_ms),
+                silent_within_ms: self.time("silent_within", table.silent_within, patience.silent_within_ms),
             },
-            most_open: self.most_open(table.most_open).unwrap_or(otherwise.most_open),
+            most_open: self.most_open(table.most_open).unwrap_or(most_open),
         }
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | waits | somebody watches it | [`Patience::ask_within_ms`] since it was last asked for or watched |
 //! | holds a place, no attempt runs in it | somebody watches it and says that he holds it | [`Patience::start_within_ms`] since it was granted; [`Patience::ask_within_ms`] since its holder left |
-//! | an attempt runs in its place | the attempt is open | ended with it |
+//! | an attempt runs in its place | the attempt is open and its agent is heard of | [`Patience::silent_within_ms`] since its agent was |
 
 use super::{Change, End, Now, Tickets};
 use crate::domain::{AttemptId, TicketId};
@@ -19,6 +19,8 @@ pub struct Patience {
     pub ask_within_ms: u64,
     /// One that was granted and in whose place no attempt has begun.
     pub start_within_ms: u64,
+    /// One whose attempt runs: its agent says something every few seconds. Who counts that is not here.
+    pub silent_within_ms: u64,
 }
 
 /// Who is there for a ticket.
@@ -92,7 +94,7 @@ impl Tickets {
     pub(super) fn rest(&mut self, id: &TicketId, now: Now) {
         let Some(entry) = self.known.get(id) else { return };
         let Heard { watchers, holders } = entry.heard;
-        let Patience { ask_within_ms, start_within_ms } = self.terms.patience;
+        let Patience { ask_within_ms, start_within_ms, .. } = self.terms.patience;
         let waits = entry.ticket.granted_unix_ms.is_none();
         let is_there = holders > 0 || entry.ticket.attempt.is_some() || (waits && watchers > 0);
         let after = if waits { ask_within_ms } else { start_within_ms };

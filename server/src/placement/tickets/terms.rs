@@ -9,6 +9,9 @@ const ASK_WITHIN_MS: u64 = 2 * 60_000;
 /// A builder that is made on demand, its image pulled and its agent started, takes some minutes.
 const START_WITHIN_MS: u64 = 15 * 60_000;
 
+/// A network that was away, or a server that was restarted, is back by then; a node that is gone is not.
+const SILENT_WITHIN_MS: u64 = 10 * 60_000;
+
 /// Limits and times, in force until the file changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
@@ -22,7 +25,11 @@ pub struct Terms {
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { ask_within_ms: ASK_WITHIN_MS, start_within_ms: START_WITHIN_MS }
+        Self {
+            ask_within_ms: ASK_WITHIN_MS,
+            start_within_ms: START_WITHIN_MS,
+            silent_within_ms: SILENT_WITHIN_MS,
+        }
     }
 }
 

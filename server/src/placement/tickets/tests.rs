@@ -6,7 +6,7 @@ mod small;
 use super::*;
 use crate::domain::{AttemptId, Millis};
 
-const PATIENT: Patience = Patience { ask_within_ms: 100, start_within_ms: 1000 };
+const PATIENT: Patience = Patience { ask_within_ms: 100, start_within_ms: 1000, silent_within_ms: 1000 };
 
 fn at(ms: u64) -> Now {
     Now { unix_ms: 1_000_000 + ms, steady_ms: ms }
