@@ -195,8 +195,7 @@ impl Ticketing {
 
     /// Tickets that want or hold a place in a pool.
     pub(crate) fn wanted(&self, pool: &str) -> u32 {
-        let of_pool = self.demand().into_iter().find(|demand| demand.pool == pool);
-        of_pool.map_or(0, |demand| demand.held.places.saturating_add(demand.queued.places))
+        self.0.desk().tickets.wanted(pool)
     }
 }
 
