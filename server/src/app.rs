@@ -29,6 +29,7 @@ use crate::{
     placing::Placing,
     stats::Stats,
     store::{Store, StoreSettings},
+    ticketing::{Keeper, Ticketing},
 };
 
 /// A server that has its addresses and its history, and does not serve yet.
@@ -43,6 +44,8 @@ pub struct App {
     worker: Worker,
     judging: Judging,
     placing: Placing,
+    ticketing: Ticketing,
+    keeper: Keeper,
     token: Option<http::Token>,
     signing: Option<http::Signing>,
     hooks: Hooks,
@@ -88,6 +91,7 @@ impl App {
         let judging = Judging::open(sources, Arc::clone(&metrics))?;
         let guard = Guard::open(config.access_file.clone(), Arc::clone(&metrics))?;
         let placing = Placing::open(config.pools_file.clone(), Arc::clone(&metrics))?;
+        let (ticketing, keeper) = Ticketing::new(store.clone(), placing.clone(), Arc::clone(&metrics), Clock);
         let (ingest, mut worker) = Ingest::new(ingest::Parts {
             store: store.clone(),
             learned: learned.clone(),
@@ -96,11 +100,13 @@ impl App {
             predict: Arc::new(config.predict.clone()),
             judging: judging.clone(),
             placing: placing.clone(),
+            ticketing: ticketing.clone(),
             open_attempts: config.open_attempts,
             retain: config.retain,
             abandon_after: config.abandon_after,
         });
         worker.resume().await.context("data_dir: cannot read the history")?;
+        ticketing.resume(worker.open()).await.context("data_dir: cannot read the tickets")?;
         let kept = hooks_on_disk(&config.data_dir, &metrics).await;
         let (hooks, follower) = Hooks::new(ingest.clone(), gitlab, kept, Arc::clone(&metrics));
         let follower = Some(follower);
@@ -114,6 +120,8 @@ impl App {
             worker,
             judging,
             placing,
+            ticketing,
+            keeper,
             token,
             signing,
             hooks,

@@ -38,6 +38,7 @@ mod shadow;
 mod stop;
 mod store_ops;
 mod tenants;
+mod tickets;
 mod too_much;
 mod verdict;
 mod web;

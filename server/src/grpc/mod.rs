@@ -14,6 +14,7 @@ mod predictor;
 mod reply;
 mod stats;
 mod status;
+mod tickets;
 mod underway;
 mod view;
 
@@ -35,6 +36,7 @@ use plimsoll_proto::{
 use predictor::PredictorService;
 pub(crate) use stats::Counting;
 use stats::StatsService;
+use tickets::TicketCalls;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::transport::Server;
 use tonic_health::{
@@ -54,6 +56,7 @@ use crate::{
     predict,
     privacy::Private,
     shadow,
+    ticketing::{Claims, Ticketing},
 };
 
 /// A connection that does not answer a ping for this long is gone.
@@ -81,6 +84,7 @@ const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 pub(crate) struct Parts {
     pub(crate) ingest: Ingest,
     pub(crate) placing: Placing,
+    pub(crate) ticketing: Ticketing,
     pub(crate) learned: Learned,
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) shadow: Arc<shadow::Settings>,
@@ -109,6 +113,17 @@ impl Parts {
             (self.tasks.clone(), self.stopping.clone()),
         )
         .hiding(Arc::clone(&self.private))
+    }
+
+    fn tickets(&self) -> TicketCalls {
+        let claims = Claims {
+            learned: self.learned.clone(),
+            answers: Arc::clone(&self.answers),
+            predict: Arc::clone(&self.predict),
+            placing: self.placing.clone(),
+            ticketing: self.ticketing.clone(),
+        };
+        TicketCalls::new(claims, self.tasks.clone(), self.stopping.clone())
     }
 
     fn predictor(&self) -> PredictorService {
@@ -147,7 +162,7 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthServic
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
     let (stats, predictor) = (parts.stats(), parts.predictor());
-    let placement = PlacementService { placing: parts.placing.clone() };
+    let placement = PlacementService { placing: parts.placing.clone(), tickets: parts.tickets() };
     let Parts { ingest, placing, metrics, calls, guard, connections, tasks, stopping, .. } = parts;
     let counts = Counts { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
     let (connections, taking) = incoming::incoming(listener.tcp, connections, counts);

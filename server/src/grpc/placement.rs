@@ -1,8 +1,9 @@
-//! `GetPools`: call, convert.
+//! `GetPools`, and the calls about tickets: convert, call, convert.
 
 use plimsoll_proto::v1::{self as pb, placement_server::Placement};
 use tonic::{Request, Response, Status};
 
+use super::{guarded::caller, outbound::Answers, tickets::TicketCalls};
 use crate::{
     placement::{Kind, Largest, Place, Policy, Pool},
     placing::Placing,
@@ -12,6 +13,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct PlacementService {
     pub(super) placing: Placing,
+    pub(super) tickets: TicketCalls,
 }
 
 #[tonic::async_trait]
@@ -31,6 +33,32 @@ impl Placement for PlacementService {
             currency: now.currency().to_owned(),
             kinds: kinds.collect(),
         }))
+    }
+
+    async fn open_ticket(
+        &self,
+        request: Request<pb::OpenTicketRequest>,
+    ) -> Result<Response<pb::OpenTicketResponse>, Status> {
+        let caller = caller(&request);
+        let ticket = Some(self.tickets.open(&caller, request.into_inner()).await?);
+        Ok(Response::new(pb::OpenTicketResponse { ticket }))
+    }
+
+    type WatchTicketStream = Answers<pb::WatchTicketResponse>;
+
+    async fn watch_ticket(
+        &self,
+        request: Request<pb::WatchTicketRequest>,
+    ) -> Result<Response<Self::WatchTicketStream>, Status> {
+        self.tickets.watch(&caller(&request), request.get_ref()).map(Response::new)
+    }
+
+    async fn close_ticket(
+        &self,
+        request: Request<pb::CloseTicketRequest>,
+    ) -> Result<Response<pb::CloseTicketResponse>, Status> {
+        let ticket = Some(self.tickets.close(&caller(&request), request.get_ref()).await?);
+        Ok(Response::new(pb::CloseTicketResponse { ticket }))
     }
 }
 

@@ -111,6 +111,7 @@ impl Worker {
         let changed: Vec<AttemptId> = round.staged.keys().cloned().collect();
         round.staged.drain().for_each(|(id, staged)| self.take_over(id, staged));
         self.count_open();
+        round.begun.iter().for_each(|attempt| self.parts.ticketing.begin(attempt));
         // the disk has something to do again before anybody hears of this
         self.begin(next).await;
         self.tell(round, changed).await;

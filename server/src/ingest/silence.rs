@@ -1,5 +1,7 @@
 //! Attempts whose agent fell silent: after a while the server ends them itself, as lost.
 
+use std::time::Duration;
+
 use super::{
     close::Ending,
     session::{Finish, Session},
@@ -11,6 +13,18 @@ use crate::{domain::Totals, store::Mode};
 const STEP: usize = 256;
 
 impl Worker {
+    /// Gives the places of tickets back whose agents are silent for long enough, far before their attempts are closed: others wait.
+    pub(super) fn free_silent(&self) {
+        let patience = self.parts.placing.now().terms().patience.silent_within_ms;
+        let (now, patience) = (self.now().moment, Duration::from_millis(patience));
+        let in_place = |session: &&Session| session.attempt.opening.ticket.is_some();
+        for session in self.sessions.values().filter(in_place) {
+            if session.is_silent(now, patience) {
+                self.parts.ticketing.end(&session.attempt);
+            }
+        }
+    }
+
     /// Closes attempts whose agent has been silent for too long, some of them; true if there may be more. Nobody saw their end.
     /// None of them while the store takes nothing, and for as long again after that.
     pub(super) async fn close_abandoned(&mut self) -> bool {
@@ -50,12 +64,11 @@ pub(super) fn abandoned(session: &Session) -> Finish {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::{
+        domain::{Claim, Ticket, TicketId},
         ingest::{close::tests::held, fixture, session::StreamHandle},
-        store::Store,
+        store::{Batch, Store, put_ticket},
     };
 
     /// Lets time pass, and looks for silent attempts.
@@ -75,5 +88,36 @@ mod tests {
         memory.accept_commits();
         assert_eq!(swept_after(&mut worker, minute).await, 1, "its agent is given time to come back");
         assert_eq!(swept_after(&mut worker, fixture::PATIENCE).await, 0, "it did not");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_agent_holds_the_place_of_its_ticket_for_minutes_and_its_attempt_for_longer() {
+        let store = Store::memory();
+        let id = TicketId::parse("t").unwrap();
+        let ticket = Ticket {
+            id: id.clone(),
+            claim: Claim::default(),
+            round: 1,
+            number: 1,
+            opened_unix_ms: 0,
+            granted_unix_ms: Some(0),
+            attempt: None,
+        };
+        let mut batch = Batch::default();
+        put_ticket(&mut batch, &ticket).unwrap();
+        store.commit(batch).await.unwrap();
+        let (_ingest, mut worker) = fixture::ingest(&store, 10);
+        let mut attempt = fixture::attempt("a");
+        attempt.opening.ticket = Some(id);
+        worker.sessions.insert(attempt.id.clone(), Session::new(attempt.clone().into(), worker.now()));
+        worker.parts.ticketing.resume([&attempt]).await.unwrap();
+        let places = |worker: &Worker| {
+            worker.free_silent();
+            worker.parts.ticketing.demand().iter().map(|demand| demand.held.places).sum::<u32>()
+        };
+        tokio::time::advance(Duration::from_mins(9)).await;
+        assert_eq!(places(&worker), 1);
+        tokio::time::advance(Duration::from_mins(2)).await;
+        assert_eq!((places(&worker), worker.sessions.len()), (0, 1));
     }
 }

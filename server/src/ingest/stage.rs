@@ -77,6 +77,7 @@ impl Worker {
         }
         store::put_attempt(&mut round.batch, attempt).map_err(unwritable)?;
         let mut session = Session::new(Arc::new(attempt.clone()), self.now());
+        round.begun.push(Arc::clone(&session.attempt));
         session.place = self.parts.placing.places().hold(&attempt.opening.pool);
         Ok(Some(session))
     }

@@ -120,6 +120,7 @@ impl Worker {
                 rolled = self.rolling.next() => self.rolled(rolled),
                 _ = sweep.tick() => {
                     self.count_silent();
+                    self.free_silent();
                     self.count_lost();
                     if self.close_abandoned().await {
                         sweep.reset_after(SWEEP_ON);

@@ -137,7 +137,7 @@ impl Reading<'_> {
     }
 }
 
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let fits = (1..=NAME_BYTES).contains(&name.len());
     fits && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }

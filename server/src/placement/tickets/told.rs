@@ -50,6 +50,12 @@ impl Tickets {
         Some(Told { position, wait: Millis(wait), waits_for: full.map(words).collect(), ticket })
     }
 
+    /// Tickets that wait for a place in a pool or hold one.
+    pub fn wanted(&self, pool: &str) -> u32 {
+        let count = self.counts.of(&Counter::Pool(pool.to_owned()));
+        count.map_or(0, |count| count.held.places.saturating_add(count.queued.places))
+    }
+
     /// What is wanted and held, by pool, in the order of their names. Pools that nobody wants are not named.
     pub fn demand(&self) -> Vec<Demand> {
         let of = |count: &Count| match &count.what {
