@@ -18,6 +18,7 @@ use running::Running;
 use crate::{
     clock::Clock,
     config::Config,
+    demand::Demands,
     domain::History,
     gitlab::{self, Follower, Found, Hooks, Spool},
     guard::Guard,
@@ -43,6 +44,7 @@ pub struct App {
     worker: Worker,
     judging: Judging,
     placing: Placing,
+    demands: Demands,
     token: Option<http::Token>,
     signing: Option<http::Signing>,
     hooks: Hooks,
@@ -88,6 +90,7 @@ impl App {
         let judging = Judging::open(sources, Arc::clone(&metrics))?;
         let guard = Guard::open(config.access_file.clone(), Arc::clone(&metrics))?;
         let placing = Placing::open(config.pools_file.clone(), Arc::clone(&metrics))?;
+        let demands = Demands::new(placing.clone(), Vec::new);
         let (ingest, mut worker) = Ingest::new(ingest::Parts {
             store: store.clone(),
             learned: learned.clone(),
@@ -114,6 +117,7 @@ impl App {
             worker,
             judging,
             placing,
+            demands,
             token,
             signing,
             hooks,

@@ -20,7 +20,7 @@ use crate::{
     placement::{Needs, Place, Placement, Subject},
     reload::{self, Stamp},
 };
-pub(crate) use open::{Held, OpenPlaces};
+pub(crate) use open::{Held, OpenPlaces, sum};
 
 /// A handle on what attempts are put by.
 #[derive(Debug, Clone)]
@@ -121,6 +121,12 @@ impl Placing {
     }
 
     /// Reads the file again if it has changed, or if somebody `asked`.
+    /// Reads the file again, as if somebody had asked for it.
+    #[cfg(test)]
+    pub(crate) fn reread(&self) {
+        self.look(true);
+    }
+
     fn look(&self, asked: bool) {
         let Some(file) = self.0.file.as_deref() else { return };
         let now = reload::stamp(file);

@@ -1,4 +1,5 @@
 mod place;
+mod time;
 mod token;
 
 use serde_json::{Value, json};

@@ -25,7 +25,9 @@ fn role(path: &str) -> Option<Role> {
     match service {
         "plimsoll.v1.Collector" => Some(Role::Agent),
         "plimsoll.v1.Stats" => Some(Role::Reader),
-        "plimsoll.v1.Placement" if rpc == "GetPools" => Some(Role::Reader),
+        "plimsoll.v1.Placement" if matches!(rpc, "GetPools" | "GetDemand") => Some(Role::Reader),
+        // sums of pools, as GetDemand tells them
+        "externalscaler.ExternalScaler" => Some(Role::Reader),
         "plimsoll.v1.Predictor" | "plimsoll.v1.Placement" => Some(Role::Caller),
         service if service.starts_with("grpc.health.") || service.starts_with("grpc.reflection.") => None,
         // what is new here is open to nobody until it says to whom
@@ -112,6 +114,9 @@ mod tests {
             ("/plimsoll.v1.Predictor/ShouldRetry", Some(Role::Caller)),
             ("/plimsoll.v1.Stats/Watch", Some(Role::Reader)),
             ("/plimsoll.v1.Placement/OpenTicket", Some(Role::Caller)),
+            ("/plimsoll.v1.Placement/GetDemand", Some(Role::Reader)),
+            ("/externalscaler.ExternalScaler/IsActive", Some(Role::Reader)),
+            ("/externalscaler.ExternalScalerX/IsActive", Some(Role::Operator)),
             ("/grpc.health.v1.Health/Check", None),
             ("/plimsoll.v1.StatsX/Watch", Some(Role::Operator)),
             ("/plimsoll.v2.Stats/Watch", Some(Role::Operator)),

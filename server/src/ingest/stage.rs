@@ -74,7 +74,7 @@ impl Worker {
         }
         store::put_attempt(&mut round.batch, attempt).map_err(unwritable)?;
         let mut session = Session::new(Arc::new(attempt.clone()), self.now());
-        session.place = self.parts.placing.places().hold(&attempt.opening.pool);
+        session.place = self.parts.placing.places().hold(&attempt.opening.pool, &attempt.resources, false);
         Ok(Some(session))
     }
 
