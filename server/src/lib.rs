@@ -28,7 +28,9 @@
 //! | [`placement`] | pools, the rules over them, kinds of builds |
 //! | `identity` | who calls, and what it may do |
 //! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
+//! | `mask` | secrets in foreign text |
 //! | `log`, `traces` | where log lines go, and spans |
+//! | `outgoing` | what the server asks of others over HTTP |
 //! | `gitlab` | job hooks, and what GitLab is asked about them |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
@@ -56,7 +58,9 @@ mod ingest;
 mod judging;
 mod learned;
 mod log;
+mod mask;
 mod metrics;
+mod outgoing;
 pub mod placement;
 mod placing;
 pub mod predict;

@@ -129,7 +129,11 @@ metrics! {
         "Times that rules and retry policy were read again: taken, refused (those in force stayed)";
     access_reloads: Kinds = "access_reloads",
         "Readings of a changed file of access, by what became of it: taken, refused (the old one stays in force)";
+    issuer_fetches: Kinds = "issuer_fetches",
+        "Questions to issuers for their keys, by what became of them; keys from before serve on for a day";
     access_refused: Kinds = "access_refused", "Callers that were refused, by the reason";
+    access_exceeded: Kinds = "access_exceeded",
+        "Messages, questions and streams that were refused because a caller went beyond a bound of his, by the bound";
     rules_refused: Gauge = "rules_refused",
         "1 if the rules or the retry policy on disk are wrong and not in force";
     pools_reloads: Kinds = "pools_reloads",

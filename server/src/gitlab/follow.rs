@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Client,
-    client::{Keep, Trouble},
+    client::Trouble,
     hooks::{QUEUE, Waiting},
     read,
     spool::{Kept, TOLD_FOR},
@@ -30,6 +30,7 @@ use crate::{
     grpc,
     ingest::{Ingest, Settled},
     metrics::{Kind, Metrics},
+    outgoing::Keep,
 };
 
 /// Jobs that are asked about at once.

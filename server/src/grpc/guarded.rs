@@ -1,23 +1,18 @@
 //! Who may call which rpc. A call that may not go on is answered here; the others carry who calls.
 
-use std::{
-    convert::Infallible,
-    future::ready,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::{sync::Arc, time::Duration};
 
-use tonic::{
-    Code, Request, Status,
-    body::Body,
-    codegen::{BoxFuture, Service, http},
-};
+use tonic::{Code, Request, Status, codegen::http};
+use tonic_types::{ErrorDetails, StatusExt as _};
 
-use super::connected::Peer;
+use super::{connected::Peer, status::of_exceeded};
 use crate::{
-    guard::Guard,
-    identity::{Denied, Identity, Role},
+    guard::{Guard, Pass},
+    identity::{Denied, Exceeded, Identity, Role},
 };
+
+/// When a caller may come back whose call was ended because of what let it in.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// What an rpc needs; `None` for those that everybody may call: health and the wire's own description.
 fn role(path: &str) -> Option<Role> {
@@ -40,59 +35,78 @@ pub(super) fn caller<T>(request: &Request<T>) -> Arc<Identity> {
     request.extensions().get().cloned().unwrap_or_else(Identity::nobody)
 }
 
-impl<S> tower::Layer<S> for Guard {
-    type Service = Guarded<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        Guarded { inner, guard: self.clone() }
+/// Notes in the request who calls, and by what he was let in.
+///
+/// # Errors
+/// The answer to a call that may not go on.
+pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<(), Status> {
+    if guard.is_open() {
+        request.extensions_mut().insert(Identity::anyone());
+        return Ok(());
     }
+    let path = request.uri().path();
+    let Some(role) = role(path) else { return Ok(()) };
+    let authorization = request.headers().get(http::header::AUTHORIZATION);
+    let names = request.extensions().get::<Peer>().map(|peer| Arc::clone(&peer.names)).unwrap_or_default();
+    let pass = Pass::new(guard, authorization, names, role, path).map_err(|denied| status(&denied))?;
+    // what agents send is counted as it comes
+    if role != Role::Agent {
+        guard.question(pass.caller()).map_err(|exceeded| of_exceeded(&exceeded))?;
+    }
+    request.extensions_mut().insert(Arc::clone(pass.caller()));
+    request.extensions_mut().insert(Arc::new(pass));
+    Ok(())
 }
 
-/// A service that only those may call who may.
+/// What a call that lasts was let in by.
 #[derive(Debug, Clone)]
-pub(crate) struct Guarded<S> {
-    inner: S,
-    guard: Guard,
+pub(super) struct Admitted(Option<Arc<Pass>>);
+
+/// By what a call was let in.
+pub(super) fn admitted<T>(request: &Request<T>) -> Admitted {
+    Admitted(request.extensions().get().cloned())
 }
 
-impl<S, R> Service<http::Request<R>> for Guarded<S>
-where
-    S: Service<http::Request<R>, Response = http::Response<Body>, Error = Infallible>,
-    S::Future: Send + 'static,
-{
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<Self::Response, Infallible>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: http::Request<R>) -> Self::Future {
-        if self.guard.is_open() {
-            request.extensions_mut().insert(Identity::anyone());
-            return Box::pin(self.inner.call(request));
-        }
-        let path = request.uri().path();
-        let Some(role) = role(path) else { return Box::pin(self.inner.call(request)) };
-        let authorization = request.headers().get(http::header::AUTHORIZATION);
-        // a header that is no text is no token
-        let authorization = authorization.map(|header| header.to_str().unwrap_or_default());
-        let names =
-            request.extensions().get::<Peer>().map(|peer| Arc::clone(&peer.names)).unwrap_or_default();
-        match self.guard.check(authorization, &names, role, path) {
-            Ok(identity) => {
-                request.extensions_mut().insert(identity);
-                Box::pin(self.inner.call(request))
-            }
-            Err(denied) => Box::pin(ready(Ok(status(&denied).into_http()))),
+impl Admitted {
+    /// Waits until the caller may not go on: gives the status with which his call ends. He may come back at once, with another token.
+    pub(super) async fn over(&self) -> Status {
+        match &self.0 {
+            Some(pass) => ended(&pass.over().await),
+            None => std::future::pending().await,
         }
     }
+
+    /// Asks for something that is bounded for each caller.
+    ///
+    /// # Errors
+    /// The status with which his call ends: he has gone beyond it.
+    pub(super) fn within<T: Default>(
+        &self,
+        asked: impl FnOnce(&Identity) -> Result<T, Exceeded>,
+    ) -> Result<T, Status> {
+        let asked = self.0.as_ref().map_or_else(|| Ok(T::default()), |pass| pass.within(asked));
+        asked.map_err(|exceeded| of_exceeded(&exceeded))
+    }
+
+    /// Whether the caller may go on.
+    ///
+    /// # Errors
+    /// The status with which his call ends.
+    pub(super) fn check(&self) -> Result<(), Status> {
+        self.0.as_ref().map_or(Ok(()), |pass| pass.check().map_err(|denied| ended(&denied)))
+    }
+}
+
+/// UNAVAILABLE, so that a client comes back soon: a token that was renewed meanwhile is good, and one that was not is refused then.
+fn ended(denied: &Denied) -> Status {
+    let details = ErrorDetails::with_retry_info(Some(AGAIN_AFTER));
+    Status::with_error_details(Code::Unavailable, format!("this call ends here: {denied}"), details)
 }
 
 fn status(denied: &Denied) -> Status {
     let code = match denied {
         Denied::Nobody | Denied::NotAccepted(_) => Code::Unauthenticated,
+        Denied::NotNow | Denied::Changed => Code::Unavailable,
         Denied::NoGrant | Denied::NotAllowed { .. } => Code::PermissionDenied,
     };
     Status::new(code, denied.to_string())

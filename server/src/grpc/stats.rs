@@ -19,7 +19,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     convert,
-    guarded::caller,
+    guarded::{admitted, caller},
     outbound::{Answers, outbound},
     reply, status,
 };
@@ -107,8 +107,9 @@ impl Stats for StatsService {
         let place = place.map_err(|_full| status::of_crowd("watchers", watch::WATCHERS))?;
         let (outbound, answers) = outbound();
         let (ingest, stopping) = (self.ingest.clone(), self.stopping.clone());
+        let admitted = admitted(&request);
         self.tasks.spawn(async move {
-            watch::serve(&ingest, outbound, &stopping).await;
+            watch::serve(&ingest, outbound, &stopping, admitted).await;
             drop(place);
         });
         Ok(Response::new(answers))

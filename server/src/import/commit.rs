@@ -11,6 +11,7 @@ use plimsoll_proto::job;
 use super::{reader::Reader, refusals::Refusals, source::FileError};
 use crate::{
     domain::{AttemptId, Summary},
+    mask,
     store::{self, Batch, Store},
 };
 
@@ -150,6 +151,8 @@ pub(crate) async fn commit(
             line: record.line,
             reason: error.to_string(),
         };
+        mask::key(&mut record.summary.key);
+        mask::phases(&mut record.summary.phases);
         store::put_summary(&mut batch, &record.summary).map_err(row)?;
         waiting += 1;
         if batch.operations() >= COMMIT {

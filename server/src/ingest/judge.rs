@@ -6,7 +6,7 @@ use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 use super::{Ingest, Parts, Refusal};
 use crate::{
     domain::{Bytes, Cause, Evidence, Fault, Growth, JobName, Key, ListedRun, Millis, Summary, Verdict},
-    predict,
+    mask, predict,
     retry::Flaky,
     store,
 };
@@ -99,8 +99,9 @@ fn placed(evidence: &Evidence, parts: &Parts) -> Verdict {
 }
 
 impl Ingest {
-    /// The verdict on an ended attempt, on disk before it is returned.
+    /// The verdict on an ended attempt, on disk before it is returned. Secrets are masked before anything looks at it.
     pub(crate) async fn judge(&self, asked: Evidence) -> Result<Verdict, Refusal> {
+        let asked = mask::evidence(asked);
         let fingerprint = fingerprint(&asked);
         if let Some(verdict) = self.given(&asked, fingerprint).await? {
             return Ok(verdict);
@@ -122,6 +123,7 @@ impl Ingest {
     /// The verdict for somebody whose word is not to be kept: the stored one on the same question, else the one of now. Nothing
     /// learns from it, and it is none of those that an attempt may have.
     pub(crate) async fn judge_aside(&self, asked: Evidence) -> Result<Verdict, Refusal> {
+        let asked = mask::evidence(asked);
         if let Some(verdict) = self.given(&asked, fingerprint(&asked)).await? {
             return Ok(verdict);
         }
@@ -354,6 +356,32 @@ mod tests {
         tokio::select! {
             () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
             () = last_of_three(&ingest, &store) => {}
+        }
+    }
+
+    /// What is kept and answered of a log with a token in the line that says what went wrong.
+    async fn ask_with_a_secret(ingest: &Ingest, store: &Store) {
+        let token = "glpat-aB3dE6gH9jK2mN5pQ8sT";
+        let log_tail =
+            format!("x.c:1:1: error: 'foo' undeclared in https://robot:{token}@gitlab.example/x\n");
+        let labels = [("mirror".to_owned(), token.to_owned())].into_iter().collect();
+        let key = Key { package: "zlib".into(), labels, ..Key::default() };
+        let asked = Evidence { key, log_tail, failure_reason: token.into(), ..question() };
+        let verdict = ingest.judge(asked.clone()).await.unwrap();
+        assert_eq!(verdict.cause, Cause::Deterministic, "{verdict:?}");
+        let aside = ingest.judge_aside(Evidence { number: 2, ..asked }).await.unwrap();
+        let kept = store::read_verdicts(store, &question().attempt, 10).await.unwrap();
+        let shown = format!("{verdict:?} {aside:?} {kept:?}");
+        assert!(shown.contains("[MASKED]") && !shown.contains("aB3dE6gH"), "{shown}");
+    }
+
+    #[tokio::test]
+    async fn no_secret_of_a_log_is_kept_or_answered() {
+        let store = Store::memory();
+        let (ingest, worker) = fixture::ingest(&store, 10);
+        tokio::select! {
+            () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+            () = ask_with_a_secret(&ingest, &store) => {}
         }
     }
 }

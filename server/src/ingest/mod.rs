@@ -1,16 +1,20 @@
 //! The only writer: takes attempts, samples, ends and verdicts in, and has them on disk before it says so.
 //!
 //! One task, the worker, owns the open attempts. Everybody else sends it requests over one bounded queue and waits for the
-//! answer. The worker takes what has gathered, checks it, commits it with one sync, and then answers all of it.
+//! answer. The worker takes what has gathered, checks it, commits it with one sync, and then answers all of it. While the disk syncs,
+//! it checks what gathers next.
 
 mod again;
 mod aging;
+mod believed;
 mod close;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod flight;
 mod forget;
 mod judge;
 mod opening;
+mod recall;
 mod refusal;
 mod request;
 mod resume;
@@ -19,9 +23,11 @@ mod roll;
 mod round;
 mod session;
 mod settle;
+mod silence;
 mod stage;
 mod start;
 mod strays;
+mod take_up;
 mod unsettled;
 mod worker;
 
@@ -45,6 +51,7 @@ use crate::{
     identity::Identity,
     judging::Judging,
     learned::Learned,
+    mask,
     metrics::{Kind, Metrics},
     placing::Placing,
     predict,
@@ -100,7 +107,8 @@ impl Ingest {
     }
 
     /// Opens an attempt for a stream, or hands it over to it.
-    pub(crate) async fn open(&self, attempt: Attempt, stream: &StreamHandle) -> Result<Opened, Refusal> {
+    pub(crate) async fn open(&self, mut attempt: Attempt, stream: &StreamHandle) -> Result<Opened, Refusal> {
+        mask::attempt(&mut attempt);
         let attempt = self.foreseen(attempt);
         self.ask(|answer| Request::Open { attempt: Box::new(attempt), stream: stream.clone(), answer }).await
     }
@@ -116,7 +124,8 @@ impl Ingest {
     }
 
     /// Seals an attempt; gives its last number.
-    pub(crate) async fn finish(&self, finish: Finish, stream: &StreamHandle) -> Result<u64, Refusal> {
+    pub(crate) async fn finish(&self, mut finish: Finish, stream: &StreamHandle) -> Result<u64, Refusal> {
+        mask::phases(&mut finish.phases);
         self.ask(|answer| Request::Finish { finish, stream: stream.clone(), answer }).await
     }
 

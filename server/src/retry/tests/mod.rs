@@ -7,6 +7,7 @@ mod defects;
 mod extend;
 mod fuzz;
 mod lineage;
+mod masked;
 mod short;
 mod strange;
 mod words;

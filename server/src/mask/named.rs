@@ -1,0 +1,165 @@
+//! Values behind a name that says that they are secret: `DB_PASSWORD=...`, `--token ...`, `"client_secret": "..."`.
+//!
+//! Such words stand in compilers' messages too (`unexpected token: identifier`), so the value decides with: behind `=` and an option
+//! nearly everything is one, behind a colon only what no word of a sentence looks like.
+
+use std::{borrow::Cow, sync::LazyLock};
+
+use regex::{Captures, Regex};
+
+use super::{MASK, cut::is_opaque};
+
+/// Name, what stands between, and the beginning of the value.
+const PAIR: &str = r#"(?ix)
+    (?<name> (?:pass(?:word|wd|phrase) | secret | token | credential
+        | (?:api|access|private|ssh|deploy|signing|encryption|account|master|gpg)[_.\-]?key) [a-z0-9_.\-]{0,40}
+      | (?:\b|_) (?:pass|pat|auth|jwt|psk) | _pwd )
+    (?<between> ["']? \s{0,4} (?:=>|:=|=|:) \s{0,4} | \s{1,4})
+    (?<first> \S)"#;
+/// Ends of names whose values are no secrets.
+const HARMLESS: [&str; 21] = [
+    "file", "path", "dir", "url", "uri", "name", "type", "kind", "id", "count", "ttl", "expires", "length",
+    "len", "size", "user", "header", "sock", "prefix", "version", "field",
+];
+/// Values that say that there is none.
+const NOTHING: [&str; 20] = [
+    "true",
+    "false",
+    "none",
+    "null",
+    "nil",
+    "undefined",
+    "default",
+    "required",
+    "optional",
+    "invalid",
+    "missing",
+    "expired",
+    "unset",
+    "empty",
+    "enabled",
+    "disabled",
+    "string",
+    "auto",
+    "nullptr",
+    "masked",
+];
+/// Fewer bytes are no secret.
+const LEAST: usize = 4;
+/// Fewer bytes are none behind a colon.
+const LEAST_IN_A_SENTENCE: usize = 6;
+
+/// Bytes around a pair that decide.
+const LOOKED_AT: usize = 64;
+
+static PAIRS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PAIR).ok());
+static NAME: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)pass(?:word|wd|phrase)|secret|token|credential|(?:api|access|private|ssh|deploy|signing|encryption|gpg)[_.\-]?key|(?:^|[_.\-])(?:pass|pat|auth|jwt|psk|pwd)$").ok()
+});
+
+/// Whether the patterns are ones.
+#[cfg(test)]
+pub(super) fn are_read() -> bool {
+    PAIRS.is_some() && NAME.is_some()
+}
+
+/// The text without such values.
+pub(super) fn mask(text: &str) -> Cow<'_, str> {
+    let Some(pairs) = PAIRS.as_ref() else { return Cow::Borrowed(text) };
+    let (mut at, mut kept) = (0, 0);
+    let mut masked = String::new();
+    // a value that is none can be the name of the next: `token: password=...`
+    while let Some(found) = pairs.captures_at(text, at) {
+        let Some(first) = found.name("first") else { break };
+        at = first.start();
+        let rest = text.get(at..).unwrap_or_default();
+        if tells(&found, text, rest) {
+            masked.push_str(text.get(kept..at).unwrap_or_default());
+            masked.push_str(MASK);
+            at = at.saturating_add(length(rest));
+            kept = at;
+        }
+    }
+    if kept == 0 {
+        return Cow::Borrowed(text);
+    }
+    masked.push_str(text.get(kept..).unwrap_or_default());
+    Cow::Owned(masked)
+}
+
+/// Bytes of the value that the text begins with: up to its quote, or to a space.
+fn length(text: &str) -> usize {
+    let quote = text.chars().next().filter(|first| matches!(first, '"' | '\''));
+    let mut escaped = false;
+    let end = text.char_indices().skip(1).find_map(|(at, letter)| match quote {
+        Some(_) if escaped => {
+            escaped = false;
+            None
+        }
+        Some(_) if letter == '\\' => {
+            escaped = true;
+            None
+        }
+        Some(quote) if letter == quote => Some(at.saturating_add(1)),
+        Some(_) => matches!(letter, '\r' | '\n').then_some(at),
+        None => letter.is_whitespace().then_some(at),
+    });
+    end.unwrap_or(text.len())
+}
+
+/// What stands before a name is the beginning of an option: `--my-`.
+fn is_option(before: &str) -> bool {
+    let near = before.get(before.len().saturating_sub(LOOKED_AT)..).unwrap_or_default();
+    let word = near.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || "-_".contains(c));
+    near.get(word.len()..).is_some_and(|word| word.starts_with("--"))
+}
+
+/// Whether the value of a pair, with which `rest` begins, is a secret. Looks at its beginning only: the next pair can stand in it,
+/// and the time must not grow with the square of the text.
+fn tells(found: &Captures<'_>, text: &str, rest: &str) -> bool {
+    let part = |name| found.name(name).map_or("", |part| part.as_str());
+    let (name, between) = (part("name"), part("between"));
+    let near = (0..=LOOKED_AT.min(rest.len())).rev().find(|at| rest.is_char_boundary(*at));
+    let near = rest.get(..near.unwrap_or(0)).unwrap_or_default();
+    let value = near.get(..length(near)).unwrap_or_default();
+    let bare = value.trim_matches(|c| c == '"' || c == '\'');
+    if says_nothing(name, bare) {
+        return false;
+    }
+    let mark = between.trim();
+    if mark.is_empty() {
+        let before = found.get(0).and_then(|whole| text.get(..whole.start()));
+        return before.is_some_and(is_option) && !bare.starts_with('-');
+    }
+    let in_json = mark.starts_with(['"', '\'']);
+    let is_sentence = mark.ends_with(':') && between.ends_with(char::is_whitespace) && !in_json;
+    !is_sentence || bare.len() >= LEAST_IN_A_SENTENCE && is_no_word(bare)
+}
+
+fn says_nothing(name: &str, value: &str) -> bool {
+    let name = name.trim_end_matches(['-', '.', '_']).to_ascii_lowercase();
+    let harmless = |end: &&str| name.strip_suffix(*end).is_some_and(|rest| rest.ends_with(['_', '-', '.']));
+    let is_short_number =
+        value.len() < LEAST_IN_A_SENTENCE && value.bytes().all(|byte| byte.is_ascii_digit());
+    let word = value.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+    value.len() < LEAST
+        || is_short_number
+        || value.starts_with(['$', '%', '<', '*', '{', '(', '[', '='])
+        || NOTHING.iter().any(|nothing| word.eq_ignore_ascii_case(nothing))
+        || HARMLESS.iter().any(harmless)
+}
+
+/// What no word of a sentence, and no name in a program, looks like.
+fn is_no_word(value: &str) -> bool {
+    let end = value.trim_end_matches(['.', ',', ';', ':', ')', ']', '}']);
+    let odd = |c: char| c.is_ascii_digit() || !c.is_ascii_alphanumeric() && !"_:()[]<>'`".contains(c);
+    end.chars().any(odd) || is_opaque(end)
+}
+
+/// Whether a label of this name holds a secret.
+pub(super) fn is_secret(name: &str, value: &str) -> bool {
+    NAME.as_ref().is_some_and(|pattern| pattern.is_match(name))
+        && !says_nothing(name, value)
+        && value.len() >= LEAST_IN_A_SENTENCE
+        && is_no_word(value)
+}

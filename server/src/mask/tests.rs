@@ -1,0 +1,244 @@
+//! No planted secret survives, in whatever place, and what is no secret stays.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::domain::AttemptId;
+
+#[test]
+fn the_patterns_are_ones() {
+    assert!(shapes::are_read() && named::are_read() && INVISIBLE.is_some());
+}
+
+/// Secrets with what stands before and behind them, in each known shape. `{}` is where 40 letters and digits go.
+const SHAPES: [(&str, &str, &str); 58] = [
+    ("", "ghp_{}", ""),
+    ("", "ghs_{}", ""),
+    ("", "github_pat_11ABC_{}", ""),
+    ("", "glpat-{}", ""),
+    ("", "glcbt-64_{}", ""),
+    ("", "glrt-{}", ""),
+    ("", "GR1348941{}", ""),
+    ("", "whsec_{}=", ""),
+    ("", "AKIA{AWS}", ""),
+    ("", "ASIA{AWS}", ""),
+    ("aws_secret_access_key = ", "{}", ""),
+    ("AWS_SESSION_TOKEN=", "{}//{}", ""),
+    ("", "AIza{}", ""),
+    ("", "ya29.{}", ""),
+    ("", "GOCSPX-{}", ""),
+    ("", "xoxb-123456-{}", ""),
+    ("", "xapp-1-{}", ""),
+    ("https://", "hooks.slack.com/services/T0/B0/{}", ""),
+    ("", "npm_{}", ""),
+    ("//registry.npmjs.org/:_authToken=", "{}", ""),
+    ("", "pypi-AgEIcHlwaS5vcmc{}", ""),
+    ("", "dckr_pat_{}", ""),
+    ("", "hf_{}", ""),
+    ("", "hvs.{}", ""),
+    ("", "sk_live_{}", ""),
+    ("", "sk-proj-{}", ""),
+    ("", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.{}", ""),
+    ("", "eyJhbGciOiJSUzI1NiJ9{}", ""),
+    ("Authorization: Bearer ", "{}", ""),
+    ("> authorization: Basic ", "{}==", ""),
+    ("\"Authorization\": \"token ", "{}", "\""),
+    ("curl -H 'PRIVATE-TOKEN: ", "{}", "' https://gitlab.example/api"),
+    ("Set-Cookie: ", "_gitlab_session={}; path=/", ""),
+    ("curl -u robot:", "{}", " https://x.example"),
+    ("machine x.example login robot password ", "{}", ""),
+    ("git clone https://robot:", "{}", "@gitlab.example/a/b.git"),
+    ("postgres://app:", "{}", "@db:5432/x"),
+    ("https://", "{}", "@gitlab.example/a"),
+    ("PUT https://x.example/a?X-Amz-Algorithm=a", "&X-Amz-Signature={}", "&b=1"),
+    ("PASSWORD=", "{}", ""),
+    ("export DB_PASSWORD='", "{} and more", "'"),
+    ("  password: ", "{}", ""),
+    ("{\"password\":\"", "{}", "\",\"x\":1}"),
+    ("{\"client_secret\": \"", "short\\\"word{}", "\"}"),
+    ("--password ", "{}", " --verbose"),
+    ("--registry-token=", "{}", ""),
+    ("DEPLOY_TOKEN=", "{}", ""),
+    ("API_KEY: ", "{}", ""),
+    ("DOCKER_AUTH={\"auths\":{\"x\":{\"auth\":\"", "{}", "\"}}}"),
+    ("ENCRYPTION_KEY=", "{}", ""),
+    ("MYSQL_PWD=", "{}", ""),
+    ("GITHUB_PAT=", "{}", ""),
+    ("secret => ", "{}", ""),
+    ("AccountKey=", "{}==", ";EndpointSuffix=x"),
+    ("-----BEGIN RSA PRIVATE KEY-----\n", "MIIE{}{}\n{}{}\n{}==", "\n-----END RSA PRIVATE KEY-----"),
+    (
+        "-----BEGIN OPENSSH PRIVATE KEY-----\n  >> 12    ",
+        "{}{}\n  >> 13    {}{}",
+        "\n-----END OPENSSH PRIVATE KEY-----",
+    ),
+    ("\"-----BEGIN PRIVATE KEY-----\\n", "{}\\n{}\\n", "-----END PRIVATE KEY-----\\n\""),
+    ("", "AGE-SECRET-KEY-1{AWS}", ""),
+];
+
+/// The secret of a shape, and the text that it stands in.
+fn planted(shape: usize, letters: &str) -> (String, String) {
+    let (before, secret, behind) = SHAPES[shape];
+    let secret = secret.replace("{AWS}", &letters[..16].to_ascii_uppercase()).replace("{}", letters);
+    let text = format!("{before}{secret}{behind}");
+    (secret, text)
+}
+
+/// Whether eight letters in a row of the secret are in the text. What a shape begins with is known to everybody.
+fn leaks(letters: &str, masked: &str) -> bool {
+    let upper = letters[..16].to_ascii_uppercase();
+    [letters, &upper].iter().any(|secret| {
+        secret.as_bytes().windows(8).any(|part| masked.as_bytes().windows(8).any(|there| there == part))
+    })
+}
+
+/// The same for half of it.
+fn leaks_much(letters: &str, masked: &str) -> bool {
+    letters.as_bytes().windows(20).any(|part| masked.as_bytes().windows(20).any(|there| there == part))
+}
+
+#[test]
+fn every_shape_is_masked_and_what_stands_around_it_stays() {
+    let letters = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6kL9n";
+    for shape in 0..SHAPES.len() {
+        let (_, planted) = planted(shape, letters);
+        let log = format!("make: Entering directory\n{planted}\nx.c:1:2: error: no\n");
+        let masked = text(&log);
+        assert!(!leaks(letters, &masked) && masked.contains(MASK), "{masked}");
+        assert!(masked.starts_with("make: Entering directory\n"), "{masked}");
+        assert!(masked.ends_with("x.c:1:2: error: no\n"), "{masked}");
+        assert_eq!(text(&masked), masked, "a second look finds nothing");
+    }
+}
+
+#[test]
+fn what_is_no_secret_stays() {
+    for line in [
+        "x.c:10:5: error: expected ';' before 'token'",
+        "error: unexpected token: identifier",
+        "SyntaxError: Unexpected token < in JSON at position 0",
+        "ERROR: Job failed: exit code 1",
+        "E: password: incorrect",
+        "remote: HTTP Basic: Access denied. If a password was provided for Git authentication, the password was incorrect",
+        "fatal: Authentication failed for 'https://gitlab.example/a/b.git/'",
+        "fatal: could not read Password for 'https://robot@gitlab.example'",
+        "git clone ssh://git@github.com/spack/spack.git",
+        "export CI_JOB_TOKEN=$CI_JOB_TOKEN",
+        "-DUSE_TOKEN=ON -DTOKEN_LENGTH=128 -DSECRET_FILE=/run/secrets/x",
+        "==> Installing zlib-1.3-k5jcm7xq3tqo2fm4gwk2b7lylfqw4ppi",
+        "sha256sum 2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b",
+        "g++: fatal error: Killed signal terminated program cc1plus",
+        "java.lang.OutOfMemoryError: Java heap space",
+        "/usr/bin/ld: final link failed: No space left on device",
+        "-----BEGIN CERTIFICATE-----",
+        "expected -----BEGIN PRIVATE KEY----- in key.pem",
+        "make[2]: *** [CMakeFiles/token.dir/build.make:76: token.o] Error 1",
+        "use --token TOKEN, see below",
+    ] {
+        let kept =
+            line.replace("-----BEGIN PRIVATE KEY-----", MASK).replace("--token TOKEN,", "--token [MASKED]");
+        assert_eq!(text(&format!("{line}\nnext line\nand one\n")), format!("{kept}\nnext line\nand one\n"));
+    }
+}
+
+#[test]
+fn all_that_is_said_of_an_attempt_is_masked() {
+    let token = "glpat-aB3dE6gH9jK2mN5pQ8sT";
+    let said = || format!("is {token}");
+    let labels = [("a".to_owned(), said()), ("deploy_token".to_owned(), "aB3dE6gH9jK2mN5pQ8sT".to_owned())];
+    let key = Key { package: said(), git_ref: said(), labels: labels.into(), ..Key::default() };
+    let listed =
+        vec![ListedRun { name: said(), status: said(), failure_reason: said(), ..ListedRun::default() }];
+    let masked = evidence(Evidence {
+        key,
+        listed,
+        log_tail: said(),
+        failure_reason: said(),
+        container_reason: said(),
+        pod_reason: said(),
+        ..Evidence::about(AttemptId::parse("a").unwrap())
+    });
+    let shown = format!("{masked:?}");
+    assert!(!shown.contains("aB3dE6gH"), "{shown}");
+    assert_eq!(shown.matches(MASK).count(), 11, "{shown}");
+    let mut named = vec![Phase { name: said(), ..Phase::default() }];
+    phases(&mut named);
+    assert_eq!(named[0].name, "is [MASKED]");
+}
+
+#[test]
+fn words_of_a_key_by_which_predictions_are_asked_for_stay() {
+    let labels = [("token_kind".to_owned(), "job".to_owned()), ("secret".to_owned(), "vault".to_owned())];
+    let one = Key {
+        package: "py-token".into(),
+        variants: "+shared auth=munge secret=vault password=plain".into(),
+        git_ref: "feature/token-2fa".into(),
+        labels: labels.into(),
+        ..Key::default()
+    };
+    let mut masked = one.clone();
+    key(&mut masked);
+    assert_eq!(masked, one);
+}
+
+#[test]
+fn a_first_line_that_a_cut_went_through_is_not_kept() {
+    let rest = "ok\n".repeat(30_000);
+    let log = format!("rd-part-without-any-shape hunter\n{rest}");
+    assert_eq!(log_tail(&log), rest);
+    assert_eq!(log_tail("dE6gH9jK2mN5 more\nline"), "[MASKED] more\nline");
+    assert_eq!(log_tail("cc1plus: error\n"), "cc1plus: error\n");
+    let one = "x".repeat(40_000);
+    assert_eq!(log_tail(&one).len(), 40_000 - (4 << 10), "a line without an end loses its first 4 KiB");
+}
+
+proptest! {
+    #[test]
+    fn no_planted_secret_survives(
+        shape in 0..SHAPES.len(),
+        letters in "[A-Z][a-z][0-9][A-Za-z0-9]{37}",
+        before in "[ a-z\n]{0,60}[\n ]",
+        behind in "[\n ][ a-z\n]{0,60}",
+        ansi in 0_usize..300,
+    ) {
+        let (secret, planted) = planted(shape, &letters);
+        let log = format!("{before}{planted}{behind}");
+        prop_assert!(!leaks(&letters, &text(&log)), "{}", text(&log));
+        // colours in it
+        let at = before.len() + planted.find(&secret).unwrap();
+        let colour = at + ansi % secret.len();
+        let coloured = format!("{}\u{1b}[0m{}", &log[..colour], &log[colour..]);
+        prop_assert!(!leaks(&letters, &text(&coloured)), "{}", text(&coloured));
+    }
+
+    #[test]
+    fn whatever_comes_is_masked_without_a_panic_and_once_is_enough(log in "(\\PC|\n|\u{1b}|token=|: |-----BEGIN |-----END |PRIVATE KEY-----|eyJ|://|@|\"){0,60}") {
+        let once = text(&log).into_owned();
+        prop_assert!(once.len() <= 4 * log.len() + 64);
+        let _tail = log_tail(&log);
+    }
+}
+
+proptest! {
+    // each reads much text
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn no_part_of_a_secret_survives_a_cut_through_it(
+        shape in 0..SHAPES.len(),
+        letters in "[A-Z][a-z][0-9][A-Za-z0-9]{37}",
+        before in "[ a-z\n]{0,60}[\n ]",
+        cut in 0_usize..300,
+    ) {
+        let (secret, planted) = planted(shape, &letters);
+        let log = format!("{before}{planted}\n");
+        let cut = before.len() + planted.find(&secret).unwrap() + cut % secret.len();
+        let filler = "cc -c x.c\n".repeat(3600);
+        let tail = log_tail(&format!("{}{filler}", &log[cut..]));
+        prop_assert!(!leaks(&letters, &tail), "{}", &tail[..400]);
+        // the other part, at the end of what somebody else has kept; what is too short for its shape is no secret
+        let head = log_tail(&format!("{filler}{}", &log[..cut]));
+        let kept = &head[head.len() - 60..];
+        prop_assert!(!leaks_much(&letters, kept), "{kept}");
+    }
+}
