@@ -19,10 +19,9 @@ fn role(path: &str) -> Option<Role> {
     let (service, rpc) = path.trim_start_matches('/').split_once('/')?;
     match service {
         "plimsoll.v1.Collector" => Some(Role::Agent),
-        "plimsoll.v1.Stats" => Some(Role::Reader),
+        // the scaler tells sums of pools, as GetDemand does
+        "plimsoll.v1.Stats" | "externalscaler.ExternalScaler" => Some(Role::Reader),
         "plimsoll.v1.Placement" if matches!(rpc, "GetPools" | "GetDemand") => Some(Role::Reader),
-        // sums of pools, as GetDemand tells them
-        "externalscaler.ExternalScaler" => Some(Role::Reader),
         "plimsoll.v1.Predictor" | "plimsoll.v1.Placement" => Some(Role::Caller),
         service if service.starts_with("grpc.health.") || service.starts_with("grpc.reflection.") => None,
         // what is new here is open to nobody until it says to whom

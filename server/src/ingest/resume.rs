@@ -22,21 +22,7 @@ impl Worker {
             open = open.len(),
             "history read"
         );
-<<<<<<< HEAD
-        for attempts in open.chunks(TAKEN_UP_AT_ONCE) {
-            let ids: Vec<&AttemptId> = attempts.iter().map(|attempt| &attempt.id).collect();
-            let fed = store::have_samples(&self.parts.store, &ids).await?;
-            for (attempt, fed) in attempts.iter().zip(fed) {
-                let place =
-                    self.parts.placing.places().hold(&attempt.opening.pool, &attempt.resources, false);
-                let new = Session { place, ..Session::new(Arc::new(attempt.clone()), self.now()) };
-                let session = self.take_up(new, fed).await?;
-                self.sessions.insert(attempt.id.clone(), session);
-            }
-        }
-=======
         self.take_up_all(open).await?;
->>>>>>> main
         self.count_open();
         Ok(())
     }

@@ -28,7 +28,8 @@ impl Worker {
             let ids: Vec<&AttemptId> = attempts.iter().map(|attempt| &attempt.id).collect();
             let fed = store::have_samples(&self.parts.store, &ids).await?;
             for (attempt, fed) in attempts.iter().zip(fed) {
-                let place = self.parts.placing.places().hold(&attempt.opening.pool);
+                let place =
+                    self.parts.placing.places().hold(&attempt.opening.pool, &attempt.resources, false);
                 let session = Session { place, ..Session::new(Arc::new(attempt.clone()), self.now()) };
                 if !fed {
                     self.sessions.insert(attempt.id.clone(), session);

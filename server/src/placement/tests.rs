@@ -1,5 +1,6 @@
 //! What an operator may expect of a file of pools.
 
+mod kinds;
 mod reading;
 
 use std::collections::BTreeMap;
