@@ -30,6 +30,8 @@ pub struct Settings {
     pub retries: String,
     /// Name of the pool it runs in; may be empty.
     pub pool: String,
+    /// Id of the ticket in whose place it runs; may be empty.
+    pub ticket: String,
     /// What the CI system's runner is known by.
     pub runner_tags: Vec<String>,
     /// What was asked for, from the environment or the command line.
@@ -103,6 +105,7 @@ pub(crate) fn hello(settings: &Settings, session: String, meter: &Meter, started
         started_unix_ms,
         pool: settings.pool.clone(),
         runner_tags: settings.runner_tags.clone(),
+        ticket: settings.ticket.clone(),
     }
 }
 
@@ -251,6 +254,7 @@ mod tests {
             number: 2,
             retries: "job-6".to_owned(),
             pool: "big".to_owned(),
+            ticket: "t-1".to_owned(),
             runner_tags: vec!["docker".to_owned()],
             asked,
             interval: Duration::from_secs(1),
@@ -265,7 +269,8 @@ mod tests {
         };
         let hello = hello(&settings, "s".to_owned(), &meter, 9);
         assert_eq!(hello.resources, Some(asked));
-        assert_eq!((hello.pool.as_str(), hello.runner_tags), ("big", vec!["docker".to_owned()]));
+        assert_eq!((hello.pool.as_str(), hello.ticket.as_str()), ("big", "t-1"));
+        assert_eq!(hello.runner_tags, ["docker"]);
         assert_eq!(
             (hello.attempt.as_str(), hello.session.as_str(), hello.started_unix_ms),
             ("job-7", "s", 9)

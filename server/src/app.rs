@@ -30,6 +30,7 @@ use crate::{
     placing::Placing,
     stats::Stats,
     store::{Store, StoreSettings},
+    ticketing::{Keeper, Ticketing},
 };
 
 /// A server that has its addresses and its history, and does not serve yet.
@@ -44,6 +45,8 @@ pub struct App {
     worker: Worker,
     judging: Judging,
     placing: Placing,
+    ticketing: Ticketing,
+    keeper: Keeper,
     demands: Demands,
     token: Option<http::Token>,
     signing: Option<http::Signing>,
@@ -90,7 +93,7 @@ impl App {
         let judging = Judging::open(sources, Arc::clone(&metrics))?;
         let guard = Guard::open(config.access_file.clone(), Arc::clone(&metrics))?;
         let placing = Placing::open(config.pools_file.clone(), Arc::clone(&metrics))?;
-        let demands = Demands::new(placing.clone(), Vec::new);
+        let (ticketing, keeper) = Ticketing::new(store.clone(), placing.clone(), Arc::clone(&metrics), Clock);
         let (ingest, mut worker) = Ingest::new(ingest::Parts {
             store: store.clone(),
             learned: learned.clone(),
@@ -99,11 +102,13 @@ impl App {
             predict: Arc::new(config.predict.clone()),
             judging: judging.clone(),
             placing: placing.clone(),
+            ticketing: ticketing.clone(),
             open_attempts: config.open_attempts,
             retain: config.retain,
             abandon_after: config.abandon_after,
         });
         worker.resume().await.context("data_dir: cannot read the history")?;
+        ticketing.resume(worker.open()).await.context("data_dir: cannot read the tickets")?;
         let kept = hooks_on_disk(&config.data_dir, &metrics).await;
         let (hooks, follower) = Hooks::new(ingest.clone(), gitlab, kept, Arc::clone(&metrics));
         let follower = Some(follower);
@@ -116,8 +121,10 @@ impl App {
             ingest,
             worker,
             judging,
+            demands: demands(&placing, &ticketing),
             placing,
-            demands,
+            ticketing,
+            keeper,
             token,
             signing,
             hooks,
@@ -152,6 +159,12 @@ impl App {
         tracing::info!(why, "stopping");
         running.drain(Drain::begin(limit, trouble)).await
     }
+}
+
+/// What pools need: of tickets, and of attempts without one.
+fn demands(placing: &Placing, ticketing: &Ticketing) -> Demands {
+    let ticketing = ticketing.clone();
+    Demands::new(placing.clone(), move || ticketing.demand())
 }
 
 /// Job hooks that wait on disk. Without them the server still takes hooks, and a kill loses those that wait.

@@ -224,7 +224,7 @@ mod tests {
             assert!(text.contains(line), "{line} is missing in {text}");
         }
         fs::write(dir.path().join("pools.toml"), "[[pool]]\nname = \"big\"\n").unwrap();
-        demands.0.placing.reread();
+        demands.0.placing.look(true);
         tokio::time::sleep(TELL * 2).await;
         let text = metrics.encode().unwrap();
         assert!(text.contains("pool=\"big\"") && !text.contains("pool=\"small\""), "{text}");

@@ -25,7 +25,8 @@
 //! | [`admission`] | pods of CI jobs, and what becomes of them |
 //! | [`gantry`] | what stock Spack clients say and hear |
 //! | `guard` | who may call, in force |
-//! | [`placement`] | pools, the rules over them, kinds of builds |
+//! | [`placement`] | pools, the rules over them, kinds of builds, and the rules of tickets |
+//! | `ticketing` | tickets, kept: a lock, a clock and a disk around those rules |
 //! | `identity` | who calls, and what it may do |
 //! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
 //! | `mask` | secrets in foreign text |
@@ -71,6 +72,7 @@ pub mod shadow;
 mod simulate;
 pub mod stats;
 pub mod store;
+mod ticketing;
 mod tls;
 #[cfg(not(feature = "otlp"))]
 #[path = "no_traces.rs"]

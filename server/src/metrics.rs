@@ -146,6 +146,15 @@ metrics! {
     pool_cores: Family<InPool, Gauge<f64, AtomicU64>> = "pool_cores", "Cores that are requested in them";
     pool_memory_bytes: Family<InPool, Bytes> = "pool_memory", "Memory that is requested in them",
         in Unit::Bytes;
+    tickets: Family<Kind, Gauge> = "tickets", "Open tickets: granted, queued";
+    tickets_max: Gauge = "tickets_max", "Tickets that may be open at once";
+    ticket_changes: Kinds = "ticket_changes",
+        "What became of tickets: opened, granted, attended (an attempt runs in the place), missed (one came, and had no place), closed, expired";
+    ticket_wait_seconds: Histogram = "ticket_wait", "Time from the opening of a ticket until it had its place",
+        from Histogram::new(exponential_buckets(0.1, 3.0, 14)), in Unit::Seconds;
+    ticket_decision_seconds: Histogram = "ticket_decision",
+        "Time to decide on a question about a ticket, without the disk",
+        from Histogram::new(exponential_buckets(0.000_001, 2.0, 16)), in Unit::Seconds;
     allocations: Kinds = "allocations",
         "Requests for an allocation: answered, late (the defaults were sent), refused, shadow (nothing was sent)";
     hooks: Kinds = "hooks",

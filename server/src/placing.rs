@@ -121,13 +121,7 @@ impl Placing {
     }
 
     /// Reads the file again if it has changed, or if somebody `asked`.
-    /// Reads the file again, as if somebody had asked for it.
-    #[cfg(test)]
-    pub(crate) fn reread(&self) {
-        self.look(true);
-    }
-
-    fn look(&self, asked: bool) {
+    pub(crate) fn look(&self, asked: bool) {
         let Some(file) = self.0.file.as_deref() else { return };
         let now = reload::stamp(file);
         let mut known = self.0.stamp.lock().unwrap_or_else(PoisonError::into_inner);

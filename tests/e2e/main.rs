@@ -37,6 +37,7 @@ mod settings;
 mod shadow;
 mod stop;
 mod store_ops;
+mod tickets;
 mod too_much;
 mod verdict;
 mod web;

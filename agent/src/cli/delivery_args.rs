@@ -34,6 +34,9 @@ pub(super) struct DeliveryArgs {
     /// Name of the pool of builders that this one is of [default: what the tags of GitLab's runner mean].
     #[arg(long, value_name = "NAME", env = "PLIMSOLL_POOL", value_parser = pool)]
     pool: Option<String>,
+    /// Id of the ticket that was granted for this build: its place is free again when the build ends.
+    #[arg(long, value_name = "ID", env = "PLIMSOLL_TICKET", value_parser = attempt_id)]
+    ticket: Option<String>,
     /// Time between two samples; the first seconds are sampled faster.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
@@ -64,6 +67,7 @@ impl DeliveryArgs {
             number: self.number,
             retries: self.retries.unwrap_or_default(),
             pool: self.pool.unwrap_or_default(),
+            ticket: self.ticket.unwrap_or_default(),
             runner_tags: job.runner_tags.clone(),
             interval: self.interval,
             patience: self.patience,

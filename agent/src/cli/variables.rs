@@ -7,7 +7,7 @@ use clap::{ArgMatches, Command, parser::ValueSource};
 
 use super::{
     act::{check_exit_codes, check_retries},
-    delivery_args::pool,
+    delivery_args::{attempt_id, pool},
     output::{check_phases, check_report},
 };
 
@@ -46,6 +46,7 @@ fn check(name: &OsStr, value: &OsStr) -> Result<(), Option<String>> {
         Some("PLIMSOLL_EXIT_CODE_FOR") => check_exit_codes(words()?).map_err(Some),
         Some("PLIMSOLL_RETRY_IN_PLACE") => check_retries(words()?).map_err(Some),
         Some("PLIMSOLL_POOL") => pool(words()?).map(drop).map_err(Some),
+        Some("PLIMSOLL_TICKET") => attempt_id(words()?).map(drop).map_err(Some),
         Some("PLIMSOLL_SERVER") => words().map(drop),
         _path => Ok(()),
     }
@@ -96,6 +97,7 @@ mod tests {
             ("PLIMSOLL_EXIT_CODE_FOR", "bigger=82,bigger=83"),
             ("PLIMSOLL_RETRY_IN_PLACE", "11"),
             ("PLIMSOLL_POOL", "two words"),
+            ("PLIMSOLL_TICKET", "two words"),
         ] {
             let (names, said) = left(&[(name, value)]);
             assert!(!names.iter().any(|left| left == name), "{names:?}");

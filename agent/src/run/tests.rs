@@ -44,6 +44,7 @@ fn agent_process() {
             number: 1,
             retries: String::new(),
             pool: String::new(),
+            ticket: String::new(),
             runner_tags: Vec::new(),
             asked: Resources::default(),
             interval: Duration::from_secs(1),

@@ -19,6 +19,7 @@ use crate::{
     incoming::Listener,
     ingest::Worker,
     store::Store,
+    ticketing::Keeper,
 };
 
 /// How long connections without a call may take to end when the server stops: time to send what they hold.
@@ -49,12 +50,11 @@ impl Running {
     pub(super) fn start(mut app: App) -> Self {
         let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
-        let health = HealthReporter::new();
-        let stats = app.learned.stats().clone();
+        let (health, stats) = (HealthReporter::new(), app.learned.stats().clone());
         // nobody waits for it: who asks meanwhile waits for what is left
         drop(tasks.spawn_blocking(move || stats.warm()));
         let watch = watch::all(&mut app, health.clone(), &telling);
-        let App { config, listeners, store, worker, token, signing, hooks, .. } = app;
+        let App { config, listeners, store, worker, keeper, token, signing, hooks, .. } = app;
         let (connections, shown) = (files::connections(), Arc::new(config.in_force()));
         let grpc_parts = grpc::Parts {
             ingest: app.ingest,
@@ -63,6 +63,7 @@ impl Running {
             shadow: Arc::new(config.shadow),
             placing: app.placing,
             demands: app.demands,
+            ticketing: app.ticketing,
             metrics: app.metrics,
             answers: Arc::default(),
             counting: grpc::Counting::default(),
@@ -99,7 +100,7 @@ impl Running {
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
             http: Long::new("HTTP listener", tasks.spawn(serving_http)),
             watch: Long::new("watch over the store", tasks.spawn(watch)),
-            worker: Long::new("ingest", tasks.spawn(work(worker, ingesting.clone()))),
+            worker: Long::new("ingest", tasks.spawn(work(worker, keeper, ingesting.clone()))),
             store,
             health,
             calls,
@@ -142,8 +143,14 @@ impl Running {
     }
 }
 
-async fn work(worker: Worker, end: CancellationToken) -> anyhow::Result<()> {
-    worker.run(end).await;
+/// The ingest, and behind it the keeper of tickets: the last ends of attempts are ends of tickets.
+async fn work(worker: Worker, keeper: Keeper, end: CancellationToken) -> anyhow::Result<()> {
+    let ended = CancellationToken::new();
+    let ingest = async {
+        worker.run(end).await;
+        ended.cancel();
+    };
+    tokio::join!(ingest, keeper.run(ended.clone()));
     Ok(())
 }
 

@@ -42,8 +42,8 @@ impl Verify {
         writeln!(out, "{} entries, {} bytes, {} bytes on disk", checked.entries, checked.bytes, whole)?;
         writeln!(
             out,
-            "{} ended and {} open attempts, {} verdicts, {} samples",
-            checked.summaries, checked.open, checked.verdicts, checked.samples
+            "{} ended and {} open attempts, {} verdicts, {} tickets, {} samples",
+            checked.summaries, checked.open, checked.verdicts, checked.tickets, checked.samples
         )?;
         if checked.damaged > 0 {
             bail!(

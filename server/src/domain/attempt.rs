@@ -102,6 +102,9 @@ pub struct Opening {
     /// Name of the pool; empty if not known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub pool: String,
+    /// The ticket in whose place it runs. Kept while it is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<TicketId>,
     /// It is measured and judged, and never lowers what others are told.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,

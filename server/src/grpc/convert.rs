@@ -4,16 +4,22 @@
 
 use plimsoll_proto::{limits, v1 as pb};
 
-use crate::domain::{AttemptId, Bytes, Cores, Evidence, Exit, Fault, Hints, Key, ListedRun};
+use crate::domain::{AttemptId, Bytes, Cores, Evidence, Exit, Fault, Hints, Key, ListedRun, TicketId};
 
 mod delivery;
+mod ticket;
 
 pub(super) use delivery::{batch, finish, hello, runner_tags};
+pub(super) use ticket::opening;
 
 type Checked<T> = Result<T, Fault>;
 
 pub(super) fn attempt_id(field: &str, text: &str) -> Checked<AttemptId> {
     AttemptId::parse(text).map_err(|why| Fault::new(field, why))
+}
+
+pub(super) fn ticket_id(field: &str, text: &str) -> Checked<TicketId> {
+    TicketId::parse(text).map_err(|why| Fault::new(field, why))
 }
 
 fn text(field: &str, value: String, limit: usize) -> Checked<String> {

@@ -14,6 +14,7 @@ mod reply;
 mod scaler;
 mod stats;
 mod status;
+mod tickets;
 mod underway;
 
 use std::{sync::Arc, time::Duration};
@@ -37,6 +38,7 @@ use predictor::PredictorService;
 use scaler::ScalerService;
 pub(crate) use stats::Counting;
 use stats::StatsService;
+use tickets::TicketCalls;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::transport::Server;
 use tonic_health::{
@@ -55,6 +57,7 @@ use crate::{
     metrics::Metrics,
     placing::Placing,
     predict, shadow,
+    ticketing::{Claims, Ticketing},
 };
 
 /// A connection that does not answer a ping for this long is gone.
@@ -83,6 +86,7 @@ pub(crate) struct Parts {
     pub(crate) ingest: Ingest,
     pub(crate) placing: Placing,
     pub(crate) demands: Demands,
+    pub(crate) ticketing: Ticketing,
     pub(crate) learned: Learned,
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) shadow: Arc<shadow::Settings>,
@@ -108,6 +112,17 @@ impl Parts {
             self.counting.clone(),
             (self.tasks.clone(), self.stopping.clone()),
         )
+    }
+
+    fn tickets(&self) -> TicketCalls {
+        let claims = Claims {
+            learned: self.learned.clone(),
+            answers: Arc::clone(&self.answers),
+            predict: Arc::clone(&self.predict),
+            placing: self.placing.clone(),
+            ticketing: self.ticketing.clone(),
+        };
+        TicketCalls::new(claims, self.tasks.clone(), self.stopping.clone())
     }
 
     fn predictor(&self) -> PredictorService {
@@ -147,7 +162,11 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthServic
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
     let (stats, predictor) = (parts.stats(), parts.predictor());
-    let placement = PlacementService { placing: parts.placing.clone(), demands: parts.demands.clone() };
+    let placement = PlacementService {
+        placing: parts.placing.clone(),
+        demands: parts.demands.clone(),
+        tickets: parts.tickets(),
+    };
     let scaler = ScalerService::new(parts.demands.clone(), parts.tasks.clone(), parts.stopping.clone());
     let Parts { ingest, placing, metrics, calls, guard, connections, tasks, stopping, .. } = parts;
     let counts = Counts { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };

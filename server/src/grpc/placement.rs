@@ -1,9 +1,9 @@
-//! `GetPools` and `GetDemand`: call, convert.
+//! `GetPools`, `GetDemand`, and the calls about tickets: convert, call, convert.
 
 use plimsoll_proto::v1::{self as pb, placement_server::Placement};
 use tonic::{Request, Response, Status};
 
-use super::status;
+use super::{guarded::caller, outbound::Answers, status, tickets::TicketCalls};
 use crate::{
     demand::{Demands, PoolDemand, cores},
     placement::{Kind, Largest, Place, Policy, Pool, tickets::Amount},
@@ -15,6 +15,7 @@ use crate::{
 pub(super) struct PlacementService {
     pub(super) placing: Placing,
     pub(super) demands: Demands,
+    pub(super) tickets: TicketCalls,
 }
 
 #[tonic::async_trait]
@@ -45,6 +46,32 @@ impl Placement for PlacementService {
             name => vec![self.demands.of("pool", name).map_err(|fault| status::of_fault(&fault))?],
         };
         Ok(Response::new(pb::GetDemandResponse { pools: demands.into_iter().map(demand).collect() }))
+    }
+
+    async fn open_ticket(
+        &self,
+        request: Request<pb::OpenTicketRequest>,
+    ) -> Result<Response<pb::OpenTicketResponse>, Status> {
+        let caller = caller(&request);
+        let ticket = Some(self.tickets.open(&caller, request.into_inner()).await?);
+        Ok(Response::new(pb::OpenTicketResponse { ticket }))
+    }
+
+    type WatchTicketStream = Answers<pb::WatchTicketResponse>;
+
+    async fn watch_ticket(
+        &self,
+        request: Request<pb::WatchTicketRequest>,
+    ) -> Result<Response<Self::WatchTicketStream>, Status> {
+        self.tickets.watch(&caller(&request), request.get_ref()).map(Response::new)
+    }
+
+    async fn close_ticket(
+        &self,
+        request: Request<pb::CloseTicketRequest>,
+    ) -> Result<Response<pb::CloseTicketResponse>, Status> {
+        let ticket = Some(self.tickets.close(&caller(&request), request.get_ref()).await?);
+        Ok(Response::new(pb::CloseTicketResponse { ticket }))
     }
 }
 

@@ -127,6 +127,7 @@ impl Worker {
             self.learn(summary);
             self.pass.add(&self.parts.retain, loose);
             self.sessions.remove(&attempt.id);
+            self.parts.ticketing.end(&attempt);
         }
         tell(answer, &attempt.id, result);
     }

@@ -12,6 +12,7 @@ use crate::{
     placing::Placing,
     predict, retry,
     store::Store,
+    ticketing::Ticketing,
 };
 
 /// Silence after which an attempt is closed as lost.
@@ -21,11 +22,15 @@ pub(super) const PATIENCE: Duration = Duration::from_hours(1);
 pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
     let metrics = Arc::new(Metrics::new());
     let sources = Sources { rules_dir: None, policy_file: None, policy: retry::Policy::default() };
+    let placing = Placing::open(None, Arc::clone(&metrics)).unwrap();
+    let (ticketing, _nobody_runs_it) =
+        Ticketing::new(store.clone(), placing.clone(), Arc::clone(&metrics), Clock);
     Ingest::new(Parts {
         store: store.clone(),
+        placing,
+        ticketing,
         learned: Learned::new(History::new(capacity)),
         judging: Judging::open(sources, Arc::clone(&metrics)).unwrap(),
-        placing: Placing::open(None, Arc::clone(&metrics)).unwrap(),
         metrics,
         clock: Clock,
         predict: Arc::new(predict::Settings::default()),

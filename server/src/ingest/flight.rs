@@ -110,6 +110,7 @@ impl Worker {
         self.parts.metrics.samples_lost.inc_by(round.lost);
         let changed: Vec<AttemptId> = round.staged.keys().cloned().collect();
         round.staged.drain().for_each(|(id, staged)| self.take_over(id, staged));
+        round.begun.iter().for_each(|attempt| self.parts.ticketing.begin(attempt));
         // the disk has something to do again before anybody hears of this
         self.begin(next).await;
         self.tell(round, changed).await;

@@ -56,6 +56,7 @@ use crate::{
     placing::Placing,
     predict,
     store::{self, Store, StoreError},
+    ticketing::Ticketing,
 };
 
 /// Requests that may wait for the worker. Beyond it, streams are not read any further.
@@ -78,6 +79,7 @@ pub(crate) struct Parts {
     pub(crate) predict: Arc<predict::Settings>,
     pub(crate) judging: Judging,
     pub(crate) placing: Placing,
+    pub(crate) ticketing: Ticketing,
     /// Attempts that may be open at once.
     pub(crate) open_attempts: usize,
     /// How old samples may get.

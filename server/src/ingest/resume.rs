@@ -1,9 +1,17 @@
 //! What the ingest knows when it starts: finished attempts to learn from, and open ones to go on with.
 
 use super::{strays, worker::Worker};
-use crate::store::{self, StoreError};
+use crate::{
+    domain::Attempt,
+    store::{self, StoreError},
+};
 
 impl Worker {
+    /// The attempts that are open.
+    pub(crate) fn open(&self) -> impl Iterator<Item = &Attempt> {
+        self.sessions.values().map(|session| &*session.attempt)
+    }
+
     /// Reads the finished attempts into the history and takes the open ones up where the disk says they are.
     ///
     /// # Errors

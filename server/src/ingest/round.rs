@@ -1,11 +1,11 @@
 //! What the worker has checked and not yet committed: one batch for the store, the attempts as they will be, and the answers
 //! that go out when it is on disk. If the commit fails, all of it is dropped, and nothing has changed.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use super::{refusal::Refusal, request::Answer, request::Opened, session::Session};
 use crate::{
-    domain::{AttemptId, Verdict},
+    domain::{Attempt, AttemptId, Verdict},
     store::{BATCH_BYTES, BATCH_OPERATIONS, Batch},
 };
 
@@ -19,6 +19,8 @@ pub(super) struct Round {
     pub(super) batch: Batch,
     pub(super) staged: HashMap<AttemptId, Staged>,
     pub(super) promises: Vec<Promise>,
+    /// Attempts that are new.
+    pub(super) begun: Vec<Arc<Attempt>>,
     pub(super) samples: u64,
     pub(super) lost: u64,
 }

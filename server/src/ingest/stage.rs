@@ -77,7 +77,10 @@ impl Worker {
         }
         store::put_attempt(&mut round.batch, attempt).map_err(unwritable)?;
         let mut session = Session::new(Arc::new(attempt.clone()), self.now());
-        session.place = self.parts.placing.places().hold(&attempt.opening.pool, &attempt.resources, false);
+        round.begun.push(Arc::clone(&session.attempt));
+        let has_ticket = attempt.opening.ticket.is_some();
+        session.place =
+            self.parts.placing.places().hold(&attempt.opening.pool, &attempt.resources, has_ticket);
         Ok(Some(session))
     }
 

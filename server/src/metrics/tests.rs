@@ -51,6 +51,12 @@ impl Use for Kinds {
     }
 }
 
+impl Use for Family<Kind, Gauge> {
+    fn once(&self) {
+        self.get_or_create(&Kind::of("some")).set(1);
+    }
+}
+
 impl Use for Times {
     fn once(&self) {
         self.get_or_create(&Kind::of("some")).observe(1.0);

@@ -4,6 +4,7 @@
 mod pools;
 mod rules;
 mod tables;
+mod tickets;
 
 use std::fmt;
 
@@ -92,6 +93,7 @@ impl Reading<'_> {
                 placement.rules.push(rule);
             }
         }
+        placement.terms = self.terms(file.tickets, &placement);
         placement
     }
 

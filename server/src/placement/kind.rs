@@ -24,12 +24,12 @@ pub struct Policy {
     pub place: Place,
     /// Priority class of a security fix; empty for that of the kind.
     pub raised_priority_class: String,
-    /// Attempts of this kind that may run at once, wherever they run; told to callers, not enforced.
+    /// Attempts of this kind that may run at once, wherever they run; of those with a ticket.
     pub at_once: Option<u32>,
 }
 
 /// The label of a key that names the kind.
-pub(super) const LABEL: &str = "kind";
+pub(crate) const LABEL: &str = "kind";
 /// Labels that decide what a build gets, and say nothing about what it needs: whoever sets a job's variables sets them.
 pub(crate) const RAISING: [&str; 2] = [LABEL, SECURITY];
 /// The label that says that it mends a hole: `true` or `1`.

@@ -31,12 +31,14 @@ mod tests;
 pub mod tickets;
 
 pub use choose::{Choice, Looked};
-pub(crate) use kind::RAISING;
 pub use kind::{Kind, Policy};
+pub(crate) use kind::{LABEL, RAISING};
 pub use lint::Warning;
 pub use pool::{Largest, Place, Pool, Price, Toleration};
 use rule::Rule;
 pub use subject::{Needs, Subject};
+use tickets::Counter;
+pub use tickets::Terms;
 
 /// Everything that the operator's file says.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +47,7 @@ pub struct Placement {
     kinds: Vec<(Kind, Policy)>,
     rules: Vec<Rule>,
     currency: String,
+    terms: Terms,
 }
 
 impl Placement {
@@ -71,6 +74,26 @@ impl Placement {
     /// The currency of all prices, for people; empty if the file names none.
     pub fn currency(&self) -> &str {
         &self.currency
+    }
+
+    /// How places are shared.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// Whether a ticket may ask for this tag: a pool has it, or it is limited.
+    pub fn knows_tag(&self, tag: &str) -> bool {
+        let limited = || self.terms.limits.most.contains_key(&Counter::Tag(tag.to_owned()));
+        self.pools.iter().any(|pool| pool.tags.iter().any(|known| known == tag)) || limited()
+    }
+
+    /// Why builds like this may not go into a pool, whatever their size; `None` if they may.
+    pub fn bars(&self, subject: &Subject<'_>, pool: &Pool) -> Option<String> {
+        if !pool.allows(&subject.owner_project) {
+            return Some(format!("pool {} is not for {:?}", pool.name, subject.owner_project));
+        }
+        let runs = pool.runs(subject.family);
+        (!runs).then(|| format!("pool {} runs {}, and not {}", pool.name, pool.arch, subject.family))
     }
 
     /// How many rules there are.

@@ -9,7 +9,7 @@ use super::{
     kv::Entry,
     offline::Offline,
 };
-use crate::domain::{Attempt, Summary, Verdict};
+use crate::domain::{Attempt, Summary, Ticket, Verdict};
 
 /// What was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Checked {
     pub summaries: u64,
     /// Verdicts.
     pub verdicts: u64,
+    /// Tickets that have not ended.
+    pub tickets: u64,
     /// Samples in fragments and blocks; those that were sent twice count twice.
     pub samples: u64,
     /// Bytes of keys and values.
@@ -45,6 +47,7 @@ struct Checker {
     attempts: Joiner,
     summaries: Joiner,
     verdicts: Joiner,
+    tickets: Joiner,
     checked: Checked,
     flaws: Vec<Flaw>,
 }
@@ -91,6 +94,9 @@ impl Checker {
         } else if is(Kind::Verdict) {
             let record = self.verdicts.push::<Verdict>(entry);
             self.checked.verdicts += note(record, &mut self.flaws);
+        } else if is(Kind::Ticket) {
+            let record = self.tickets.push::<Ticket>(entry);
+            self.checked.tickets += note(record, &mut self.flaws);
         } else if is(Kind::Fragment) || is(Kind::Block) {
             self.take_chunk(entry);
         } else {
@@ -113,6 +119,7 @@ impl Checker {
     fn end(&mut self) {
         self.checked.open += note(self.attempts.finish::<Attempt>(), &mut self.flaws);
         self.checked.summaries += note(self.summaries.finish::<Summary>(), &mut self.flaws);
+        self.checked.tickets += note(self.tickets.finish::<Ticket>(), &mut self.flaws);
         self.checked.verdicts += note(self.verdicts.finish::<Verdict>(), &mut self.flaws);
     }
 

@@ -3,7 +3,7 @@
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::bytes::Damage;
-use crate::domain::{Attempt, Verdict};
+use crate::domain::{Attempt, Ticket, Verdict};
 
 /// JSON. Any tool reads it, and fields can be added.
 pub(super) const JSON: u8 = 1;
@@ -56,4 +56,4 @@ macro_rules! json_record {
     )+};
 }
 
-json_record!(Attempt, Verdict);
+json_record!(Attempt, Ticket, Verdict);

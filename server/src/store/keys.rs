@@ -1,7 +1,7 @@
 //! The keys of `FORMAT.md`: a kind, an attempt's id, 0x00, and what tells the entries of one id apart.
 
 use super::errors::KeyText;
-use crate::domain::AttemptId;
+use crate::domain::{AttemptId, TicketId};
 
 /// Ends an id. Ids hold no such byte, so no id's keys are among another one's.
 const END: u8 = 0;
@@ -18,6 +18,8 @@ pub enum Kind {
     Block = b'b',
     /// What is kept of an ended attempt.
     Summary = b's',
+    /// A ticket that has not ended.
+    Ticket = b't',
     /// An answer that was given.
     Verdict = b'v',
 }
@@ -43,6 +45,11 @@ pub(super) fn chunk(kind: Kind, id: &AttemptId, start: u64) -> Vec<u8> {
     let mut key = kind.prefix_of(id);
     key.extend_from_slice(&start.to_be_bytes());
     key
+}
+
+/// What the parts of a ticket's record have in common.
+pub(super) fn ticket(id: &TicketId) -> Vec<u8> {
+    [&[Kind::Ticket as u8], id.as_str().as_bytes(), &[END]].concat()
 }
 
 /// The number that a chunk's key ends with.

@@ -14,7 +14,7 @@ use ulid::Ulid;
 use super::fault::OpenError;
 
 /// Format that this version writes, and the newest that it reads. `FORMAT.md` says how it goes on with older ones.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 /// Its name in the data directory.
 pub(super) const FILE: &str = "plimsoll.json";
 /// The next marker, until it is whole.

@@ -1,11 +1,11 @@
-//! Keeps what must survive: attempts, samples, summaries, verdicts.
+//! Keeps what must survive: attempts, samples, summaries, verdicts, tickets.
 //!
 //! Two layers. Below, [`Store`]: ordered bytes to bytes with all-or-nothing commits that are on the disk when they return; in
 //! files ([`SledStore`]) or in memory ([`MemoryStore`], for tests). Above, functions that are written once for both: records
 //! ([`put_summary`], [`load_summaries`] ..), samples ([`append_fragment`], [`read_series`] ..) and the way from the one to
 //! the other ([`roll`], [`seal`], [`sweep`]). Nothing outside of this module knows sled.
 //!
-//! The ingest is the only writer. Readers may wait while a batch is written, so what must be fast does not read here:
+//! The ingest is the only writer of all that attempts are made of, the ticketing of tickets. Readers may wait while a batch is written, so what must be fast does not read here:
 //! predictions and sums come from memory. What is shown of single attempts (lists, the whole summary, the series) and what a
 //! verdict stands on (the stored answer, the attempt) is read here.
 #![doc = ""]
@@ -65,9 +65,9 @@ pub use marker::FORMAT_VERSION;
 pub use memory::MemoryStore;
 pub use offline::Offline;
 pub use records::{
-    Loaded, count_verdicts, delete_attempt, ended_after, forget, forget_verdicts, have_samples,
-    load_summaries, load_verdicts, open_attempts, put_attempt, put_summary, put_verdict, read_summary,
-    read_verdict, read_verdicts,
+    Loaded, count_verdicts, delete_attempt, delete_ticket, ended_after, forget, forget_verdicts,
+    have_samples, load_summaries, load_tickets, load_verdicts, open_attempts, put_attempt, put_summary,
+    put_ticket, put_verdict, read_summary, read_verdict, read_verdicts,
 };
 pub use seal::{Roll, SealError, roll, roll_up_to, seal, sweep};
 pub use series::{Extent, SeriesRead, append_fragment, each_run, read_series};

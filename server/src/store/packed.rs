@@ -234,6 +234,8 @@ impl Packed {
             phases: self.phases.into_iter().map(PackedPhase::phase).collect(),
             unneeded: self.unneeded,
             opening: Opening {
+                // it has ended with the attempt
+                ticket: None,
                 pool: self.pool,
                 untrusted: self.untrusted,
                 predicted: self.predicted.map(PackedPrediction::prediction),

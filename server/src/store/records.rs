@@ -1,4 +1,4 @@
-//! Attempts, summaries and verdicts as records of the store.
+//! Attempts, summaries, verdicts and tickets as records of the store.
 //!
 //! A record that is damaged is logged with its key, counted and skipped: one bad sector must not keep a server from starting.
 
@@ -15,7 +15,7 @@ use super::{
     kv::{Batch, Limit},
     seal::SealError,
 };
-use crate::domain::{Attempt, AttemptId, Summary, Verdict};
+use crate::domain::{Attempt, AttemptId, Summary, Ticket, TicketId, Verdict};
 
 /// What is looked at, or removed, at once.
 const STEP: Limit = Limit { items: 64, bytes: 256 << 10 };
@@ -47,6 +47,21 @@ pub fn put_summary(batch: &mut Batch, summary: &Summary) -> Result<(), RecordErr
 /// Adds the answer to the question with this fingerprint.
 pub fn put_verdict(batch: &mut Batch, fingerprint: u64, verdict: &Verdict) -> Result<(), RecordError> {
     envelope::put(batch, &keys::verdict(&verdict.attempt, fingerprint), verdict)
+}
+
+/// Adds an open ticket.
+pub fn put_ticket(batch: &mut Batch, ticket: &Ticket) -> Result<(), RecordError> {
+    envelope::put(batch, &keys::ticket(&ticket.id), ticket)
+}
+
+/// Removes a ticket that is open no longer. The texts of a ticket are bounded so that its record has one part.
+pub fn delete_ticket(batch: &mut Batch, id: &TicketId) {
+    batch.delete([keys::ticket(id).as_slice(), &[0]].concat());
+}
+
+/// Hands every open ticket to `take`, in the order of the ids.
+pub async fn load_tickets(store: &Store, take: impl FnMut(Ticket) + Send) -> Result<Loaded, StoreError> {
+    load(store, Kind::Ticket, take).await
 }
 
 /// The summary of an attempt, if it has ended.

@@ -2,7 +2,7 @@
 
 use plimsoll_proto::{limits, v1 as pb};
 
-use super::{Checked, at_most, attempt_id, cores, exit, key, known, memory, text};
+use super::{Checked, at_most, attempt_id, cores, exit, key, known, memory, text, ticket_id};
 use crate::{
     domain::{
         Attempt, CpuMicros, Fault, Micros, Millis, OomOrigin, Opening, Phase, Resources, Sample, SessionId,
@@ -53,6 +53,10 @@ pub(in crate::grpc) fn hello(wire: pb::Hello) -> Checked<Attempt> {
         started_unix_ms,
         opening: Opening {
             pool: text("hello.pool", wire.pool, limits::KEY_FIELD_BYTES)?,
+            ticket: match wire.ticket.as_str() {
+                "" => None,
+                id => Some(ticket_id("hello.ticket", id)?),
+            },
             ..Opening::default()
         },
     })

@@ -145,7 +145,7 @@ fn is_label(text: &str) -> bool {
     !text.is_empty() && text.len() <= 317 && !text.contains(char::is_whitespace)
 }
 
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let fits = (1..=NAME_BYTES).contains(&name.len());
     fits && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }

@@ -19,6 +19,25 @@ pub(super) struct File {
     pub(super) kind: BTreeMap<String, Spanned<KindTable>>,
     #[serde(default)]
     pub(super) rule: Vec<Spanned<RuleTable>>,
+    #[serde(default)]
+    pub(super) tickets: TicketsTable,
+}
+
+/// How places are shared.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TicketsTable {
+    pub(super) at_once: Option<Spanned<u32>>,
+    pub(super) each_owner: Option<Spanned<u32>>,
+    #[serde(default)]
+    pub(super) owner: BTreeMap<String, Spanned<u32>>,
+    #[serde(default)]
+    pub(super) tag: BTreeMap<String, Spanned<u32>>,
+    #[serde(default)]
+    pub(super) arch: BTreeMap<String, Spanned<u32>>,
+    pub(super) most_open: Option<Spanned<u32>>,
+    pub(super) ask_within: Option<Spanned<String>>,
+    pub(super) start_within: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]

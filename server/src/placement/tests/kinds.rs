@@ -3,25 +3,14 @@
 use super::*;
 use crate::{
     domain::{Claim, TicketId},
-    placement::tickets::{Change, Counter, Limits, Now, Patience, Tickets},
+    placement::tickets::{Change, Counter, Now, Tickets},
 };
 
 const KINDS: &str = "[kind.auto]\nat_once = 3\n[kind.scratch]\nat_once = 1\n";
 
-/// Tickets under the limits that the file names for kinds and pools.
+/// Tickets under the limits that the file names.
 fn tickets(placement: &Placement) -> Tickets {
-    let of_kinds = Kind::ALL.into_iter().filter_map(|kind| {
-        let most = placement.kind(kind)?.at_once?;
-        Some((Counter::Kind(kind.as_str().to_owned()), most))
-    });
-    let of_pools =
-        placement.pools().iter().filter_map(|pool| Some((Counter::Pool(pool.name.clone()), pool.at_once?)));
-    let limits = Limits {
-        each_owner: None,
-        most: of_kinds.chain(of_pools).collect(),
-        pools: placement.pools().iter().map(|pool| pool.name.clone()).collect(),
-    };
-    Tickets::new(limits, Patience { ask_within_ms: 1000, start_within_ms: 1000 }, 10_000)
+    Tickets::new(placement.terms().clone())
 }
 
 /// Opens a ticket; whether it has its place at once.

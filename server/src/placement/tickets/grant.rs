@@ -26,16 +26,20 @@ impl Tickets {
             let (counts, raised) = (entry.counts.clone(), entry.ticket.claim.raised);
             self.rest(&id, now);
             self.pass_over(&counts, order, raised);
-            if let Some(owner_at) = counts.last() {
-                if let Some(owner) = self.owners.get_mut(owner_at) {
-                    owner.waiting -= 1;
-                }
-                self.left(at, *owner_at);
-                self.settle_owner(*owner_at);
-            }
+            let Some(owner_at) = counts.last() else { continue };
+            self.waits_less(*owner_at);
+            self.left(at, *owner_at);
+            self.settle_owner(*owner_at);
             changes.push(Change::Granted(id));
         }
         changes
+    }
+
+    /// One ticket of an owner waits no longer.
+    fn waits_less(&mut self, owner_at: OwnerAt) {
+        if let Some(owner) = self.owners.get_mut(&owner_at) {
+            owner.waiting -= 1;
+        }
     }
 
     /// The class whose first ticket is next, if any can be granted.

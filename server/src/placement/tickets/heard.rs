@@ -59,7 +59,7 @@ impl Tickets {
             self.rest(id, now);
         } else if held && entry.heard.holders == 0 && entry.ticket.attempt.is_none() {
             // whoever was in its place has gone, or lost his connection and comes back
-            let until = now.steady_ms.saturating_add(self.patience.ask_within_ms);
+            let until = now.steady_ms.saturating_add(self.terms.patience.ask_within_ms);
             self.lives_until(id, until);
         }
     }
@@ -82,8 +82,8 @@ impl Tickets {
         if self.get(id).is_none_or(|ticket| ticket.attempt.as_ref() != Some(attempt)) {
             return Vec::new();
         }
-        self.remove(id);
-        let mut changes = vec![Change::Ended(id.clone(), End::Closed)];
+        let Some(ticket) = self.remove(id) else { return Vec::new() };
+        let mut changes = vec![Change::Ended(Box::new(ticket), End::Closed)];
         changes.extend(self.grant(now));
         changes
     }
@@ -92,7 +92,7 @@ impl Tickets {
     pub(super) fn rest(&mut self, id: &TicketId, now: Now) {
         let Some(entry) = self.known.get(id) else { return };
         let Heard { watchers, holders } = entry.heard;
-        let Patience { ask_within_ms, start_within_ms } = self.patience;
+        let Patience { ask_within_ms, start_within_ms } = self.terms.patience;
         let waits = entry.ticket.granted_unix_ms.is_none();
         let is_there = holders > 0 || entry.ticket.attempt.is_some() || (waits && watchers > 0);
         let after = if waits { ask_within_ms } else { start_within_ms };

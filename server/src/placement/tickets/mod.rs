@@ -18,6 +18,7 @@
 //! | `count` | who holds and who waits under each limit |
 //! | `class` | tickets that need the same places, in lines by owner |
 //! | `grant` | who is next |
+//! | `terms` | what the operator says of all that |
 //! | `heard` | how long a ticket lives of which nobody is heard |
 //! | `told` | what is told of a ticket: its position, when its turn comes, what it waits for |
 //! | `ranks` | a sorted set that counts |
@@ -28,6 +29,7 @@ mod count;
 mod grant;
 mod heard;
 mod ranks;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -41,6 +43,7 @@ use count::Counts;
 pub use grant::PATIENCE;
 pub use heard::{Heard, Patience};
 use slab::Slab;
+pub use terms::Terms;
 pub use told::{Demand, Told};
 
 use crate::domain::{Claim, Ticket, TicketId};
@@ -72,7 +75,7 @@ pub enum Change {
     /// A ticket has its place.
     Granted(TicketId),
     /// A ticket is there no longer.
-    Ended(TicketId, End),
+    Ended(Box<Ticket>, End),
 }
 
 /// Why an event changes nothing.
@@ -121,9 +124,7 @@ struct Owner {
 /// All open tickets.
 #[derive(Debug)]
 pub struct Tickets {
-    limits: Limits,
-    patience: Patience,
-    most: usize,
+    terms: Terms,
     known: HashMap<TicketId, Entry>,
     counts: Counts,
     classes: Slab<Class>,
@@ -136,12 +137,10 @@ pub struct Tickets {
 }
 
 impl Tickets {
-    /// None, and room for so many.
-    pub fn new(limits: Limits, patience: Patience, most: usize) -> Self {
+    /// None.
+    pub fn new(terms: Terms) -> Self {
         Self {
-            limits,
-            patience,
-            most,
+            terms,
             known: HashMap::new(),
             counts: Counts::default(),
             classes: Slab::new(),
@@ -184,10 +183,11 @@ impl Tickets {
             self.ask(id, now);
             return Ok(Vec::new());
         }
-        if self.known.len() >= self.most {
-            return Err(Refused::Full(self.most));
+        if self.known.len() >= self.terms.most_open {
+            return Err(Refused::Full(self.terms.most_open));
         }
-        if let Some(never) = claim::counters(&claim).find(|counter| self.limits.of(counter) == Some(0)) {
+        if let Some(never) = claim::counters(&claim).find(|counter| self.terms.limits.of(counter) == Some(0))
+        {
             return Err(Refused::Never(never.to_string()));
         }
         let owner = Counter::Owner(claim.owner.clone());
@@ -215,8 +215,8 @@ impl Tickets {
     /// # Errors
     /// It is not open.
     pub fn close(&mut self, id: &TicketId, now: Now) -> Result<Vec<Change>, Refused> {
-        self.remove(id).ok_or_else(|| Refused::Unknown(id.clone()))?;
-        let mut changes = vec![Change::Ended(id.clone(), End::Closed)];
+        let ticket = self.remove(id).ok_or_else(|| Refused::Unknown(id.clone()))?;
+        let mut changes = vec![Change::Ended(Box::new(ticket), End::Closed)];
         changes.extend(self.grant(now));
         Ok(changes)
     }
@@ -227,8 +227,8 @@ impl Tickets {
         while changes.len() < most {
             let due = self.deadlines.first().filter(|(until, _)| *until < now.steady_ms);
             let Some((_, id)) = due.cloned() else { break };
-            self.remove(&id);
-            changes.push(Change::Ended(id, End::Expired));
+            let Some(ticket) = self.remove(&id) else { break };
+            changes.push(Change::Ended(Box::new(ticket), End::Expired));
         }
         if !changes.is_empty() {
             changes.extend(self.grant(now));
@@ -237,9 +237,9 @@ impl Tickets {
     }
 
     /// Puts other terms into force. Who holds a place keeps it.
-    pub fn limit(&mut self, limits: Limits, patience: Patience, most: usize, now: Now) -> Vec<Change> {
-        (self.limits, self.patience, self.most) = (limits, patience, most);
-        self.counts.limit(&self.limits);
+    pub fn limit(&mut self, terms: Terms, now: Now) -> Vec<Change> {
+        self.terms = terms;
+        self.counts.limit(&self.terms.limits);
         let owners: Vec<OwnerAt> = self.owners.keys().copied().collect();
         for owner in owners {
             self.settle_owner(owner);
@@ -267,9 +267,9 @@ impl Tickets {
         self.known.is_empty()
     }
 
-    /// How many may be open.
-    pub fn most(&self) -> usize {
-        self.most
+    /// What is in force.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
     }
 
     /// Places that are held.
@@ -280,7 +280,7 @@ impl Tickets {
     fn insert(&mut self, ticket: Ticket, now: Now) {
         let counters: Vec<Counter> = claim::counters(&ticket.claim).collect();
         let counts: Vec<usize> =
-            counters.into_iter().map(|counter| self.counts.place(counter, &self.limits)).collect();
+            counters.into_iter().map(|counter| self.counts.place(counter, &self.terms.limits)).collect();
         self.counts.add(&counts, &ticket);
         let Some((owner_at, places)) = counts.split_last().map(|(owner, places)| (*owner, places)) else {
             return;

@@ -31,8 +31,12 @@ fn limits(each_owner: Option<u32>, most: &[(Counter, u32)]) -> Limits {
     Limits { each_owner, most: most.iter().cloned().collect(), pools: ["p".to_owned()].into() }
 }
 
-fn tickets(limits: Limits, most: usize) -> Tickets {
-    Tickets::new(limits, PATIENT, most)
+fn terms(limits: Limits, most_open: usize) -> Terms {
+    Terms { limits, patience: PATIENT, most_open }
+}
+
+fn tickets(limits: Limits, most_open: usize) -> Tickets {
+    Tickets::new(terms(limits, most_open))
 }
 
 fn tag(name: &str) -> Counter {
@@ -162,10 +166,10 @@ fn a_place_in_a_pool_that_was_taken_out_of_the_file_is_given_to_nobody() {
     tickets.opened("b", claim("o", &[]));
     let mut gone = limits(None, &[]);
     gone.pools.clear();
-    assert_eq!(tickets.limit(gone, PATIENT, 10, at(0)), []);
+    assert_eq!(tickets.limit(terms(gone, 10), at(0)), []);
     assert!(tickets.closed("a").is_empty());
     assert_eq!(tickets.told(&id("b"), at(0)).unwrap().waits_for, ["pool p: 0 of 0"]);
-    assert_eq!(granted(&tickets.limit(limits(None, &[]), PATIENT, 10, at(0))), ["b"]);
+    assert_eq!(granted(&tickets.limit(terms(limits(None, &[]), 10), at(0))), ["b"]);
 }
 
 #[test]

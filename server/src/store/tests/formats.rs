@@ -11,12 +11,12 @@ use std::{
 use super::fixture::{attempt, open, refusal, settings, summary, verdict};
 use crate::{
     domain::{
-        Attempt, Bytes, Cause, Cores, CpuMicros, Exit, Hints, Key, Micros, Millis, OomOrigin, Origin,
-        Outcome, Phase, Sample, Summary,
+        Attempt, Bytes, Cause, Claim, Cores, CpuMicros, Exit, Hints, Key, Micros, Millis, OomOrigin, Origin,
+        Outcome, Phase, Sample, Summary, Ticket, TicketId,
     },
     store::{
-        Batch, FORMAT_VERSION, Run, Store, append_fragment, open_attempts, put_attempt, put_summary,
-        put_verdict, read_series, read_summary, read_verdict, roll, seal,
+        Batch, FORMAT_VERSION, Run, Store, append_fragment, load_tickets, open_attempts, put_attempt,
+        put_summary, put_ticket, put_verdict, read_series, read_summary, read_verdict, roll, seal,
     },
 };
 
@@ -129,6 +129,41 @@ async fn fill(store: &Store, sample: fn(u64) -> Sample, summary: &Summary) {
     seal(store, &ended, summary).await.unwrap();
 }
 
+/// What format 4 added: a ticket that waits, and one whose attempt runs.
+fn tickets_of_v4() -> [Ticket; 2] {
+    let ticket = |id: &str, number| Ticket {
+        id: TicketId::parse(id).unwrap(),
+        claim: Claim {
+            owner: "team \"a\" ü".into(),
+            pool: "big".into(),
+            arch: "x86_64".into(),
+            kind: "auto".into(),
+            tags: vec!["beefy".into(), "licence".into()],
+            raised: true,
+            memory: Bytes(1 << 30),
+            milli_cores: 2500,
+            wall: Millis(60_000),
+            project: "group/project".into(),
+            by: "runner".into(),
+            asked: u64::MAX,
+        },
+        round: 7,
+        number,
+        opened_unix_ms: 1_700_000_000_000,
+        granted_unix_ms: None,
+        attempt: None,
+    };
+    let granted_unix_ms = Some(1_700_000_001_000);
+    let held = Ticket { granted_unix_ms, attempt: Some(attempt("running").id), ..ticket("held", 1) };
+    [held, ticket("waits", 2)]
+}
+
+async fn check_tickets(store: &Store) {
+    let mut tickets = Vec::new();
+    load_tickets(store, |ticket| tickets.push(ticket)).await.unwrap();
+    assert_eq!(tickets, tickets_of_v4());
+}
+
 /// Checks that a store holds what [`fill`] put there.
 async fn check(store: &Store, sample: fn(u64) -> Sample, summary: &Summary) {
     let run = |first_sequence, lost, to| {
@@ -193,6 +228,10 @@ async fn writes_the_store_of_this_format() {
     let summary = summary_of_v3(&attempt("ended"));
     fill(&store, sample_of_v2, &summary).await;
     check(&store, sample_of_v2, &summary).await;
+    let mut batch = Batch::default();
+    tickets_of_v4().iter().for_each(|ticket| put_ticket(&mut batch, ticket).unwrap());
+    store.commit(batch).await.unwrap();
+    check_tickets(&store).await;
     store.close().await.unwrap();
     copy(&settings(dir.path()).dir, &to, true);
 }
@@ -239,6 +278,15 @@ async fn a_store_of_format_3_reads_the_same() {
     let dir = unpacked(3);
     let store = open(dir.path());
     check(&store, sample_of_v2, &summary_of_v3(&attempt("ended"))).await;
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_of_format_4_reads_the_same() {
+    let dir = unpacked(4);
+    let store = open(dir.path());
+    check(&store, sample_of_v2, &summary_of_v3(&attempt("ended"))).await;
+    check_tickets(&store).await;
     store.close().await.unwrap();
 }
 

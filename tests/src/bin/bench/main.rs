@@ -2,8 +2,8 @@
 //! sync of the file system, Predict against an empty call, the agent beside an idle command. Medians of several rounds, turn
 //! about, so that noise hits both; loopback only; ends by itself.
 //!
-//! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [rate] [history] [agent] [allocation] [admit] [flood]`; all of them
-//! without a word.
+//! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [rate] [history] [agent] [allocation] [admit] [tickets]
+//! [flood]`; all of them without a word.
 
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
 #![expect(
@@ -20,6 +20,7 @@ mod front;
 mod history;
 mod ingest;
 mod rate;
+mod tickets;
 
 use std::env;
 
@@ -60,6 +61,9 @@ async fn main() -> anyhow::Result<()> {
     if asked("allocation") || asked("admit") {
         let specs = words.iter().find_map(|word| word.strip_prefix("specs="));
         front::over_a_million(&programs, dir.path(), specs, (asked("allocation"), asked("admit"))).await?;
+    }
+    if asked("tickets") {
+        tickets::through_grpc(&programs, dir.path()).await?;
     }
     if asked("flood") {
         flood::beside_good_clients(&programs, dir.path()).await?;

@@ -74,12 +74,12 @@ pub(super) fn check(tickets: &Tickets, before: &HashMap<Counter, u32>) {
         );
     }
     for (counter, count) in &held {
-        let over = tickets.limits.of(counter).is_some_and(|most| *count > most);
+        let over = tickets.terms.limits.of(counter).is_some_and(|most| *count > most);
         // a limit that was lowered takes nobody's place; nobody new gets one
         assert!(!over || before.get(counter).is_some_and(|was| was >= count), "{counter}: {count}");
     }
     let has_room = |counter: Counter| {
-        tickets.limits.of(&counter).is_none_or(|most| held.get(&counter).copied().unwrap_or(0) < most)
+        tickets.terms.limits.of(&counter).is_none_or(|most| held.get(&counter).copied().unwrap_or(0) < most)
     };
     let waiting = tickets.iter().filter(|ticket| ticket.granted_unix_ms.is_none());
     let could = waiting.filter(|ticket| claim::counters(&ticket.claim).all(has_room));
@@ -146,11 +146,11 @@ impl Run {
                 tickets.expire(1000, at(self.now))
             }
             Event::Limit { all, owner, tag, kind } => {
-                tickets.limit(some_limits(all, owner, tag, kind), PATIENT, 30, now)
+                tickets.limit(terms(some_limits(all, owner, tag, kind), 30), now)
             }
             Event::Restart => {
                 let kept: Vec<Ticket> = tickets.iter().cloned().collect();
-                *tickets = Tickets::new(tickets.limits.clone(), PATIENT, 30);
+                *tickets = Tickets::new(tickets.terms.clone());
                 tickets.restore(kept, now)
             }
         }
@@ -164,7 +164,9 @@ impl Run {
                     assert!(!was.1, "{id} is granted twice");
                     was.1 = true;
                 }
-                Change::Ended(id, _) => assert!(self.open.remove(&id).is_some(), "{id} ends twice"),
+                Change::Ended(ticket, _) => {
+                    assert!(self.open.remove(&ticket.id).is_some(), "{} ends twice", ticket.id);
+                }
             }
         }
         let of =

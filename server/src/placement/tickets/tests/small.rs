@@ -34,8 +34,8 @@ fn steps() -> impl Iterator<Item = Step> {
     ])
 }
 
-fn terms(all: u32) -> Limits {
-    limits(Some(1), &[(Counter::All, all), (tag("x"), 1), (tag("y"), 1)])
+fn with_all(all: u32) -> Terms {
+    terms(limits(Some(1), &[(Counter::All, all), (tag("x"), 1), (tag("y"), 1)]), 100)
 }
 
 /// A state as a list of what led to it cannot be compared; what is in it can.
@@ -45,7 +45,7 @@ fn picture(tickets: &Tickets) -> String {
         .map(|t| format!("{} {} {} {} {:?}", t.id, t.round, t.number, t.granted_unix_ms.is_some(), t.attempt))
         .collect();
     lines.sort();
-    format!("{lines:?} {} {} {:?}", tickets.round, tickets.next, tickets.limits.of(&Counter::All))
+    format!("{lines:?} {} {} {:?}", tickets.round, tickets.next, tickets.terms.limits.of(&Counter::All))
 }
 
 fn apply(tickets: &mut Tickets, step: Step, now: &mut u64) -> Vec<Change> {
@@ -63,10 +63,10 @@ fn apply(tickets: &mut Tickets, step: Step, now: &mut u64) -> Vec<Change> {
             *now += 2 * PATIENT.start_within_ms;
             tickets.expire(100, at(*now))
         }
-        Step::Limit(all) => tickets.limit(terms(all), PATIENT, 100, at(*now)),
+        Step::Limit(all) => tickets.limit(with_all(all), at(*now)),
         Step::Restart => {
             let kept: Vec<Ticket> = tickets.iter().cloned().collect();
-            *tickets = Tickets::new(tickets.limits.clone(), PATIENT, 100);
+            *tickets = Tickets::new(tickets.terms.clone());
             tickets.restore(kept, at(*now))
         }
     }
@@ -74,14 +74,14 @@ fn apply(tickets: &mut Tickets, step: Step, now: &mut u64) -> Vec<Change> {
 
 /// Runs a schedule from the start: the machine is not copied, so that it needs no way to be.
 fn run(schedule: &[Step]) -> Tickets {
-    let (mut machine, mut now) = (tickets(terms(2), 100), 0);
+    let (mut machine, mut now) = (Tickets::new(with_all(2)), 0);
     let mut has_place: HashSet<TicketId> = HashSet::new();
     for (n, step) in schedule.iter().enumerate() {
         let before = held(&machine);
         for change in apply(&mut machine, *step, &mut now) {
             match change {
                 Change::Granted(id) => assert!(has_place.insert(id), "granted twice: {schedule:?}"),
-                Change::Ended(id, _) => drop(has_place.remove(&id)),
+                Change::Ended(ticket, _) => drop(has_place.remove(&ticket.id)),
             }
         }
         if n + 1 == schedule.len() {

@@ -1,0 +1,169 @@
+//! `OpenTicket`, `WatchTicket`, `CloseTicket`: convert, call, convert; and the stream of one who watches.
+
+use std::{sync::Arc, time::Duration};
+
+use plimsoll_proto::v1 as pb;
+use tokio::sync::Semaphore;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use super::{
+    convert,
+    outbound::{Answers, Outbound, outbound},
+    status,
+};
+use crate::{
+    domain::Ticket,
+    identity::Identity,
+    placement::tickets::{End, Refused},
+    ticketing::{Claims, Refusal, Ticketing, View, Watching},
+};
+
+/// Watchers at once. Each keeps a connection's stream and some KiB; whoever finds no place asks again with `OpenTicket`.
+const WATCHERS: usize = 16_384;
+
+/// How often a watcher is told that its turn has come nearer.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// What the three calls need.
+#[derive(Debug, Clone)]
+pub(super) struct TicketCalls {
+    pub(super) ticketing: Ticketing,
+    pub(super) claims: Claims,
+    pub(super) tasks: TaskTracker,
+    pub(super) stopping: CancellationToken,
+    watchers: Arc<Semaphore>,
+}
+
+impl TicketCalls {
+    pub(super) fn new(claims: Claims, tasks: TaskTracker, stopping: CancellationToken) -> Self {
+        let watchers = Arc::new(Semaphore::new(WATCHERS));
+        Self { ticketing: claims.ticketing.clone(), claims, tasks, stopping, watchers }
+    }
+
+    pub(super) async fn open(
+        &self,
+        caller: &Identity,
+        asked: pb::OpenTicketRequest,
+    ) -> Result<pb::Ticket, Status> {
+        let (id, asked) = convert::opening(asked).map_err(|fault| status::of_fault(&fault))?;
+        let claim = self.claims.claim(caller, asked).map_err(|refusal| of_refusal(&refusal))?;
+        let view = self.ticketing.open(&id, claim).await.map_err(|refusal| of_refusal(&refusal))?;
+        Ok(ticket(&view))
+    }
+
+    pub(super) async fn close(
+        &self,
+        caller: &Identity,
+        asked: &pb::CloseTicketRequest,
+    ) -> Result<pb::Ticket, Status> {
+        let id = convert::ticket_id("ticket", &asked.ticket).map_err(|fault| status::of_fault(&fault))?;
+        let view = self.ticketing.close(&id, &asked.owner, caller).await;
+        Ok(ticket(&view.map_err(|refusal| of_refusal(&refusal))?))
+    }
+
+    pub(super) fn watch(
+        &self,
+        caller: &Identity,
+        asked: &pb::WatchTicketRequest,
+    ) -> Result<Answers<pb::WatchTicketResponse>, Status> {
+        let id = convert::ticket_id("ticket", &asked.ticket).map_err(|fault| status::of_fault(&fault))?;
+        let place = Arc::clone(&self.watchers).try_acquire_owned();
+        let place = place.map_err(|_full| status::of_crowd("watchers of tickets", WATCHERS))?;
+        let watching =
+            self.ticketing.watch(&id, asked.hold, caller).map_err(|refusal| of_refusal(&refusal))?;
+        let (outbound, answers) = outbound();
+        let stopping = self.stopping.clone();
+        self.tasks.spawn(async move {
+            serve(watching, outbound, &stopping).await;
+            drop(place);
+        });
+        Ok(answers)
+    }
+}
+
+/// Serves one watcher until the ticket has ended, the watcher has left or the server stops.
+async fn serve(
+    watching: Watching,
+    outbound: Outbound<pb::WatchTicketResponse>,
+    stopping: &CancellationToken,
+) {
+    let ended = tokio::select! {
+        () = stopping.cancelled() => Err(of_refusal(&Refusal::Stopping)),
+        () = outbound.gone() => return,
+        ended = follow(watching, &outbound) => ended,
+    };
+    if let Err(status) = ended {
+        outbound.end(None, status);
+    }
+}
+
+async fn follow(mut watching: Watching, outbound: &Outbound<pb::WatchTicketResponse>) -> Result<(), Status> {
+    let mut last = None;
+    loop {
+        let view = watching.view().await;
+        match view {
+            Ok(view) => {
+                let now = ticket(&view);
+                if last.as_ref() != Some(&now) {
+                    outbound.send(pb::WatchTicketResponse { ticket: Some(now.clone()) }).await?;
+                    last = Some(now);
+                }
+                if matches!(view, View::Ended(..)) {
+                    return Ok(());
+                }
+            }
+            // what is not on the disk is not told: it may be by the next time
+            Err(Refusal::Unwritable(_)) => {}
+            Err(refusal) => return Err(of_refusal(&refusal)),
+        }
+        let _elapsed = tokio::time::timeout(LOOK, watching.changed()).await;
+    }
+}
+
+/// The fitting code, with the field or with `RetryInfo`.
+fn of_refusal(refusal: &Refusal) -> Status {
+    let code = match refusal {
+        Refusal::Fault(fault) => return status::of_fault(fault),
+        Refusal::Forbidden(fault) => return status::forbidden(fault),
+        Refusal::Refused(Refused::Full(_) | Refused::Mixed(_)) => Code::ResourceExhausted,
+        Refusal::Refused(Refused::Taken(_)) => Code::AlreadyExists,
+        Refusal::Refused(Refused::Unknown(_)) => Code::NotFound,
+        Refusal::Refused(Refused::Never(_)) => Code::FailedPrecondition,
+        Refusal::Unwritable(_) | Refusal::Stopping => Code::Unavailable,
+    };
+    match refusal.retry_after() {
+        Some(after) => {
+            Status::with_error_details(code, refusal.to_string(), ErrorDetails::with_retry_info(Some(after)))
+        }
+        None => Status::new(code, refusal.to_string()),
+    }
+}
+
+fn ticket(view: &View) -> pb::Ticket {
+    let Ticket { id, claim, opened_unix_ms, granted_unix_ms, attempt, .. } = view.ticket();
+    let state = match view {
+        View::Open(_) if granted_unix_ms.is_some() => pb::TicketState::Granted,
+        View::Open(_) => pb::TicketState::Queued,
+        View::Ended(End::Closed, _) => pb::TicketState::Closed,
+        View::Ended(End::Expired, _) => pb::TicketState::Expired,
+    };
+    let (position, wait, waits_for) = match view {
+        View::Open(told) => (told.position, told.wait.0, told.waits_for.clone()),
+        View::Ended(..) => (0, 0, Vec::new()),
+    };
+    pb::Ticket {
+        ticket: id.to_string(),
+        state: state.into(),
+        owner: claim.owner.clone(),
+        pool: claim.pool.clone(),
+        kind: claim.kind.clone(),
+        position: u32::try_from(position).unwrap_or(u32::MAX),
+        estimated_wait_ms: wait,
+        waits_for,
+        opened_unix_ms: *opened_unix_ms,
+        granted_unix_ms: *granted_unix_ms,
+        attempt: attempt.as_ref().map(ToString::to_string).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,194 @@
+//! What the lock guards: the tickets, what of them is not on the disk yet, who waits for a change, and how the last ones ended.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::Arc,
+};
+
+use tokio::sync::watch;
+
+use super::Refusal;
+use crate::{
+    domain::{Attempt, Claim, Millis, Ticket, TicketId},
+    metrics::{Kind, Metrics},
+    placement::{
+        Placement,
+        tickets::{Change, Counter, End, Now, Refused, Tickets, Told},
+    },
+};
+
+/// Ended tickets that are remembered, so that who asks late is told how they ended, and opens none of them anew.
+const REMEMBERED: usize = 4096;
+
+/// What is told of a ticket.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum View {
+    /// It is open.
+    Open(Box<Told>),
+    /// It has ended.
+    Ended(End, Box<Ticket>),
+}
+
+impl View {
+    /// The ticket as it is, or was.
+    pub(crate) fn ticket(&self) -> &Ticket {
+        match self {
+            Self::Open(told) => &told.ticket,
+            Self::Ended(_, ticket) => ticket,
+        }
+    }
+}
+
+/// The state behind the lock.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) tickets: Tickets,
+    /// The file of pools that is in force here.
+    pub(super) placement: Option<Arc<Placement>>,
+    /// Tickets whose record on the disk is not as they are.
+    dirty: HashSet<TicketId>,
+    /// Counts the changes.
+    changes: u64,
+    bells: HashMap<TicketId, watch::Sender<()>>,
+    ended: HashMap<TicketId, (End, Ticket)>,
+    ended_in_order: VecDeque<TicketId>,
+    metrics: Arc<Metrics>,
+}
+
+impl Desk {
+    pub(super) fn new(tickets: Tickets, metrics: Arc<Metrics>) -> Self {
+        Self {
+            tickets,
+            placement: None,
+            dirty: HashSet::new(),
+            changes: 0,
+            bells: HashMap::new(),
+            ended: HashMap::new(),
+            ended_in_order: VecDeque::new(),
+            metrics,
+        }
+    }
+
+    /// The number of the last change.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Where a ticket stands.
+    pub(super) fn view(&self, id: &TicketId, now: Now) -> Result<View, Refusal> {
+        if let Some(told) = self.tickets.told(id, now) {
+            return Ok(View::Open(Box::new(told)));
+        }
+        let ended = self.ended.get(id).map(|(end, ticket)| View::Ended(*end, Box::new(ticket.clone())));
+        ended.ok_or_else(|| Refused::Unknown(id.clone()).into())
+    }
+
+    /// How the ticket ended that was opened with this id and the same question; `None` if there was none, or it is another question.
+    pub(super) fn ended_as(&self, id: &TicketId, claim: &Claim) -> Option<View> {
+        let (end, ticket) = self.ended.get(id)?;
+        let is_same = ticket.claim.asked == claim.asked && ticket.claim.by == claim.by;
+        is_same.then(|| View::Ended(*end, Box::new(ticket.clone())))
+    }
+
+    /// A ticket is new.
+    pub(super) fn opened(&mut self, id: &TicketId) {
+        self.changed(id, "opened");
+        if let Some((_, ticket)) = self.ended.remove(id) {
+            self.ended_in_order.retain(|ended| *ended != ticket.id);
+        }
+    }
+
+    /// Notes what has changed: for the disk, for those who wait for it, and for the metrics.
+    pub(super) fn note(&mut self, changes: Vec<Change>, now: Now) {
+        for change in changes {
+            match change {
+                Change::Granted(id) => self.granted(&id, now),
+                Change::Ended(ticket, end) => self.remember(*ticket, end),
+            }
+        }
+        let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let held = self.tickets.held(&Counter::All) as usize;
+        self.metrics.tickets.get_or_create(&Kind::of("granted")).set(number(held));
+        self.metrics.tickets.get_or_create(&Kind::of("queued")).set(number(self.tickets.len() - held));
+        self.metrics.tickets_max.set(number(self.tickets.terms().most_open));
+    }
+
+    /// An attempt is open: if it names a ticket of its project that holds a place, it runs there. True if that is new.
+    pub(super) fn begin(&mut self, attempt: &Attempt) -> bool {
+        let Some(id) = &attempt.opening.ticket else { return false };
+        let project = self.tickets.get(id).map(|ticket| ticket.claim.project.as_str());
+        let is_of_it = project.is_some_and(|project| project.is_empty() || project == attempt.key.project);
+        let begun = is_of_it && self.tickets.begin(id, &attempt.id);
+        if begun {
+            self.changed(id, "attended");
+        } else if self.tickets.get(id).is_none_or(|ticket| ticket.attempt.as_ref() != Some(&attempt.id)) {
+            self.metrics.ticket_changes.get_or_create(&Kind::of("missed")).inc();
+            tracing::debug!(attempt = %attempt.id, ticket = %id, "the attempt's ticket holds no place for it");
+        }
+        begun
+    }
+
+    /// Rings when a ticket changes.
+    pub(super) fn bell(&mut self, id: &TicketId) -> watch::Receiver<()> {
+        self.bells.entry(id.clone()).or_default().subscribe()
+    }
+
+    /// Whether nothing is left of any ticket but how it ended.
+    #[cfg(test)]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.tickets.is_empty() && self.bells.is_empty() && self.dirty.is_empty()
+    }
+
+    /// Takes a bell away that nobody hears.
+    pub(super) fn hush(&mut self, id: &TicketId) {
+        if self.bells.get(id).is_some_and(|bell| bell.receiver_count() == 0) {
+            self.bells.remove(id);
+        }
+    }
+
+    /// What is to be written: ends first, so that no place is held twice on the disk in between.
+    pub(super) fn take_dirty(&mut self) -> Vec<(TicketId, Option<Ticket>)> {
+        let dirty = std::mem::take(&mut self.dirty);
+        let mut dirty: Vec<(TicketId, Option<Ticket>)> =
+            dirty.into_iter().map(|id| (id.clone(), self.tickets.get(&id).cloned())).collect();
+        dirty.sort_unstable_by_key(|(_, ticket)| ticket.is_some());
+        dirty
+    }
+
+    /// What could not be written.
+    pub(super) fn put_back(&mut self, dirty: impl IntoIterator<Item = TicketId>) {
+        self.dirty.extend(dirty);
+    }
+
+    fn changed(&mut self, id: &TicketId, kind: &'static str) {
+        self.changes += 1;
+        self.dirty.insert(id.clone());
+        self.metrics.ticket_changes.get_or_create(&Kind::of(kind)).inc();
+        if let Some(bell) = self.bells.get(id) {
+            bell.send_replace(());
+        }
+    }
+
+    fn granted(&mut self, id: &TicketId, now: Now) {
+        self.changed(id, "granted");
+        let opened = self.tickets.get(id).map_or(now.unix_ms, |ticket| ticket.opened_unix_ms);
+        let waited = Millis(now.unix_ms.saturating_sub(opened));
+        self.metrics.ticket_wait_seconds.observe(waited.as_f64() / 1000.0);
+    }
+
+    fn remember(&mut self, ticket: Ticket, end: End) {
+        let id = ticket.id.clone();
+        let kind = match end {
+            End::Closed => "closed",
+            End::Expired => "expired",
+        };
+        self.changed(&id, kind);
+        self.ended.insert(id.clone(), (end, ticket));
+        self.ended_in_order.push_back(id);
+        if self.ended_in_order.len() > REMEMBERED
+            && let Some(oldest) = self.ended_in_order.pop_front()
+        {
+            self.ended.remove(&oldest);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! One who waits for a change of a ticket. As long as this lives, the ticket is heard of.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::{Refusal, Shared, View};
+use crate::domain::TicketId;
+
+/// One who waits.
+#[derive(Debug)]
+pub(crate) struct Watching {
+    shared: Arc<Shared>,
+    id: TicketId,
+    holds: bool,
+    /// Taken before it is hushed.
+    bell: Option<watch::Receiver<()>>,
+}
+
+impl Watching {
+    pub(super) fn new(shared: Arc<Shared>, id: TicketId, holds: bool, bell: watch::Receiver<()>) -> Self {
+        Self { shared, id, holds, bell: Some(bell) }
+    }
+
+    /// Where the ticket stands; it is on the disk that it does.
+    pub(crate) async fn view(&self) -> Result<View, Refusal> {
+        let viewed = {
+            let now = self.shared.now();
+            let desk = self.shared.desk();
+            (desk.view(&self.id, now), desk.changes())
+        };
+        self.shared.kept(viewed).await
+    }
+
+    /// Waits until it has its place, an attempt begins in it, or it ends.
+    pub(crate) async fn changed(&mut self) {
+        let rung = match &mut self.bell {
+            Some(bell) => bell.changed().await,
+            None => return,
+        };
+        // a bell that is gone rings no more, and hides nothing: the ticket has ended
+        drop(rung);
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.bell = None;
+        let now = self.shared.now();
+        let mut desk = self.shared.desk();
+        desk.tickets.unwatch(&self.id, self.holds, now);
+        desk.hush(&self.id);
+    }
+}

@@ -1,0 +1,164 @@
+//! Tickets through whole programs: a place is given once, through kills, and comes back when its attempt ends.
+
+use std::{fs, path::Path};
+
+use plimsoll_proto::v1::{
+    self as pb, TicketState as State, agent_message::Message as Sent, placement_client::PlacementClient,
+};
+use plimsoll_tests::{Programs, Sender, Server, eventually, finish, hello};
+use tonic::{Code, Status, transport::Channel};
+use tonic_types::StatusExt as _;
+
+const POOLS: &str = "[[pool]]\nname = \"big\"\nat_once = 2\n[tickets]\neach_owner = 3\n";
+
+/// A server with a pool of two places.
+struct Site {
+    dir: tempfile::TempDir,
+    server: Server,
+}
+
+impl Site {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("pools.toml"), POOLS).unwrap();
+        let server = start(dir.path());
+        Self { dir, server }
+    }
+
+    /// The same store, after a kill.
+    fn killed(self) -> Self {
+        self.server.kill().unwrap();
+        let server = start(self.dir.path());
+        Self { dir: self.dir, server }
+    }
+
+    async fn client(&self) -> PlacementClient<Channel> {
+        PlacementClient::connect(self.server.url()).await.unwrap()
+    }
+
+    async fn open(&self, ticket: &str, owner: &str) -> pb::Ticket {
+        self.ask(question(ticket, owner)).await.unwrap()
+    }
+
+    async fn ask(&self, question: pb::OpenTicketRequest) -> Result<pb::Ticket, Status> {
+        Ok(self.client().await.open_ticket(question).await?.into_inner().ticket.unwrap())
+    }
+
+    async fn close(&self, ticket: &str, owner: &str) -> Result<pb::Ticket, Status> {
+        let asked = pb::CloseTicketRequest { ticket: ticket.into(), owner: owner.into() };
+        Ok(self.client().await.close_ticket(asked).await?.into_inner().ticket.unwrap())
+    }
+}
+
+fn start(dir: &Path) -> Server {
+    let pools = dir.join("pools.toml");
+    let options = ["--pools-file", pools.to_str().unwrap()];
+    Server::start_with(Programs::for_tests(), &dir.join("data"), &options).unwrap()
+}
+
+fn question(ticket: &str, owner: &str) -> pb::OpenTicketRequest {
+    let key = pb::Key { package: "zlib".into(), ..pb::Key::default() };
+    let (ticket, owner) = (ticket.into(), owner.into());
+    pb::OpenTicketRequest { ticket, owner, key: Some(key), ..pb::OpenTicketRequest::default() }
+}
+
+fn in_place_of(attempt: &str, ticket: &str) -> Sent {
+    let Sent::Hello(hello) = hello(attempt, "zlib") else { unreachable!("it is a Hello") };
+    Sent::Hello(pb::Hello { ticket: ticket.into(), ..hello })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ticket_is_granted_once_through_kills_and_free_when_its_attempt_ends() {
+    let site = Site::new();
+    for name in ["a", "b", "c", "d"] {
+        let wanted = if name < "c" { State::Granted } else { State::Queued };
+        assert_eq!(site.open(name, "o").await.state(), wanted, "{name}");
+    }
+    let waits = site.open("d", "o").await;
+    assert_eq!((waits.position, waits.waits_for.join(" ")), (2, "pool big: 2 of 2".to_owned()));
+    assert!(waits.estimated_wait_ms > 0, "{waits:?}");
+    let mut stream = Sender::connect(&site.server.url()).await.unwrap();
+    stream.exchange(in_place_of("attempt-a", "a")).await.unwrap();
+    // that it is noted is not waited for by the agent
+    let noted = async || site.open("a", "o").await.attempt;
+    eventually("the attempt is in its place", noted, |attempt| attempt == "attempt-a").await;
+
+    let site = site.killed();
+    let states = async |site: &Site| {
+        let mut states = Vec::new();
+        for name in ["a", "b", "c", "d"] {
+            states.push(site.open(name, "o").await.state());
+        }
+        states
+    };
+    assert_eq!(states(&site).await, [State::Granted, State::Granted, State::Queued, State::Queued]);
+    let mut stream = Sender::connect(&site.server.url()).await.unwrap();
+    stream.exchange(in_place_of("attempt-a", "a")).await.unwrap();
+    stream.close(finish("attempt-a", 0, Some(0))).await.unwrap();
+    assert_eq!(states(&site).await, [State::Closed, State::Granted, State::Granted, State::Queued]);
+    assert_eq!(site.close("b", "o").await.unwrap().state(), State::Closed);
+
+    let site = site.killed();
+    assert_eq!(
+        (site.open("c", "o").await.state(), site.open("d", "o").await.state()),
+        (State::Granted, State::Granted)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_is_told_of_each_change_until_the_end() {
+    let site = Site::new();
+    for name in ["a", "b", "c"] {
+        site.open(name, "o").await;
+    }
+    let asked = pb::WatchTicketRequest { ticket: "c".into(), hold: true };
+    let mut stream = site.client().await.watch_ticket(asked).await.unwrap().into_inner();
+    let mut next = async || stream.message().await.unwrap().map(|message| message.ticket.unwrap().state());
+    assert_eq!(next().await, Some(State::Queued));
+    site.close("a", "o").await.unwrap();
+    assert_eq!(next().await, Some(State::Granted));
+    site.close("c", "o").await.unwrap();
+    assert_eq!((next().await, next().await), (Some(State::Closed), None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_a_ticket_is_named_and_changes_nothing() {
+    let site = Site::new();
+    site.open("a", "o").await;
+    let wrong = async |question: pb::OpenTicketRequest| {
+        let status = site.ask(question).await.unwrap_err();
+        let field = status.get_error_details().bad_request().map(|bad| bad.field_violations[0].field.clone());
+        (status.code(), field.unwrap_or_default())
+    };
+    let invalid = |field: &str| (Code::InvalidArgument, field.to_owned());
+    assert_eq!(wrong(question("b", &"x".repeat(200_000))).await, invalid("owner"));
+    assert_eq!(
+        wrong(pb::OpenTicketRequest { pool: "moon".into(), ..question("b", "o") }).await,
+        invalid("pool")
+    );
+    assert_eq!(
+        wrong(pb::OpenTicketRequest { kind: "lazy".into(), ..question("b", "o") }).await,
+        invalid("kind")
+    );
+    assert_eq!(wrong(pb::OpenTicketRequest { key: None, ..question("b", "o") }).await, invalid("key"));
+    assert_eq!(wrong(question("a", "another")).await.0, Code::AlreadyExists);
+    // a message of a megabyte is not read at all
+    let huge = site.ask(question("b", &"x".repeat(1 << 20))).await.unwrap_err();
+    assert!(matches!(huge.code(), Code::OutOfRange | Code::ResourceExhausted), "{huge}");
+    assert_eq!(site.close("a", "another").await.unwrap_err().code(), Code::InvalidArgument);
+    assert_eq!(site.close("nobody", "o").await.unwrap_err().code(), Code::NotFound);
+    assert_eq!(site.open("a", "o").await.state(), State::Granted);
+    assert_eq!(site.open("b", "o").await.state(), State::Granted, "none of the refused ones took its place");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_of_nothing_keeps_the_server_from_starting_with_the_line() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("pools.toml"), "[[pool]]\nname = \"big\"\n[tickets]\neach_owner = 0\n")
+        .unwrap();
+    let pools = dir.path().join("pools.toml");
+    let options = ["--pools-file", pools.to_str().unwrap()];
+    let failed = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options);
+    let error = format!("{:#}", failed.unwrap_err());
+    assert!(error.contains("line 4: tickets: each_owner is 0"), "{error}");
+}
