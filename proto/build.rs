@@ -4,7 +4,8 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
+    "externalscaler.proto",
     "plimsoll/v1/types.proto",
     "plimsoll/v1/collector.proto",
     "plimsoll/v1/placement.proto",
@@ -14,6 +15,7 @@ const FILES: [&str; 5] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=plimsoll/v1");
+    println!("cargo:rerun-if-changed=externalscaler.proto");
     let descriptors = protox::compile(FILES, ["."])?;
     #[expect(clippy::disallowed_methods, reason = "cargo says through the environment where to write")]
     let out = PathBuf::from(env::var("OUT_DIR")?);

@@ -13,5 +13,11 @@ pub mod v1 {
     tonic::include_proto!("plimsoll.v1");
 }
 
+/// KEDA's external scaler: messages, client and server of the package `externalscaler`.
+#[allow(missing_docs, clippy::all, clippy::pedantic, reason = "generated code")]
+pub mod externalscaler {
+    tonic::include_proto!("externalscaler");
+}
+
 /// The compiled `.proto` files, for gRPC reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

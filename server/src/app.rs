@@ -18,6 +18,7 @@ use running::Running;
 use crate::{
     clock::Clock,
     config::Config,
+    demand::Demands,
     domain::History,
     gitlab::{self, Follower, Found, Hooks, Spool},
     guard::Guard,
@@ -46,6 +47,7 @@ pub struct App {
     placing: Placing,
     ticketing: Ticketing,
     keeper: Keeper,
+    demands: Demands,
     token: Option<http::Token>,
     signing: Option<http::Signing>,
     hooks: Hooks,
@@ -119,6 +121,7 @@ impl App {
             ingest,
             worker,
             judging,
+            demands: demands(&placing, &ticketing),
             placing,
             ticketing,
             keeper,
@@ -156,6 +159,12 @@ impl App {
         tracing::info!(why, "stopping");
         running.drain(Drain::begin(limit, trouble)).await
     }
+}
+
+/// What pools need: of tickets, and of attempts without one.
+fn demands(placing: &Placing, ticketing: &Ticketing) -> Demands {
+    let ticketing = ticketing.clone();
+    Demands::new(placing.clone(), move || ticketing.demand())
 }
 
 /// Job hooks that wait on disk. Without them the server still takes hooks, and a kill loses those that wait.

@@ -15,6 +15,7 @@
 //! | `answers` | predictions worked out since the history last changed |
 //! | `judging` | rules and failures seen before, shared |
 //! | `placing` | the pools in force, and what is open in them, shared |
+//! | `demand` | what each pool needs, for autoscalers |
 //! | `reload` | files that are read again while the server runs |
 //! | [`predict`] | sizes for the next attempt, with their reasons |
 //! | [`retry`] | causes and verdicts |
@@ -45,6 +46,7 @@ mod app;
 mod cli;
 mod clock;
 mod config;
+mod demand;
 pub mod domain;
 mod files;
 pub mod fuzz;

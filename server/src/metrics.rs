@@ -52,6 +52,15 @@ pub(crate) struct Judged {
     pub(crate) action: &'static str,
 }
 
+/// Something of one pool. There are as many pools as the operator's file may name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct InPool {
+    /// Its name.
+    pub(crate) pool: String,
+    /// `wanted` or `held`.
+    pub(crate) state: &'static str,
+}
+
 type Bytes = Gauge<u64, AtomicU64>;
 type Kinds = Family<Kind, Counter>;
 /// A sum that is no whole number.
@@ -132,6 +141,11 @@ metrics! {
     pools_refused: Gauge = "pools_refused", "1 if the file of pools is wrong and not in force";
     placements: Kinds = "placements",
         "Predictions that were put into a pool: fits, clamped (no pool has as much), none (no pool takes it)";
+    pool_places: Family<InPool, Gauge> = "pool_places",
+        "Places in a pool: wanted (tickets that wait), held (tickets, and open attempts without one)";
+    pool_cores: Family<InPool, Gauge<f64, AtomicU64>> = "pool_cores", "Cores that are requested in them";
+    pool_memory_bytes: Family<InPool, Bytes> = "pool_memory", "Memory that is requested in them",
+        in Unit::Bytes;
     tickets: Family<Kind, Gauge> = "tickets", "Open tickets: granted, queued";
     tickets_max: Gauge = "tickets_max", "Tickets that may be open at once";
     ticket_changes: Kinds = "ticket_changes",

@@ -20,7 +20,7 @@ use crate::{
     placement::{Needs, Place, Placement, Subject},
     reload::{self, Stamp},
 };
-pub(crate) use open::{Held, OpenPlaces};
+pub(crate) use open::{Held, OpenPlaces, sum};
 
 /// A handle on what attempts are put by.
 #[derive(Debug, Clone)]

@@ -46,15 +46,23 @@ fn every_overlay_renders_and_every_object_fits_the_schema() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    for overlay in ["base", "webhook", "monitoring"] {
+    for overlay in ["base", "webhook", "monitoring", "keda"] {
         let place = repository().join("deploy/kubernetes").join(overlay);
         let output = Command::new("kubectl").arg("kustomize").arg(place).output().unwrap();
         assert!(output.status.success(), "{overlay}: {}", String::from_utf8_lossy(&output.stderr));
         let file = dir.path().join(format!("{overlay}.yaml"));
         fs::write(&file, &output.stdout).unwrap();
         let Some(complaints) = complaints(&file) else { return };
-        // of cert-manager and of the Prometheus operator
-        let foreign = ["Certificate", "Issuer", "PrometheusRule", "ServiceMonitor"];
+        // of cert-manager, of the Prometheus operator and of KEDA
+        let foreign = [
+            "Certificate",
+            "Issuer",
+            "PrometheusRule",
+            "ScaledJob",
+            "ScaledObject",
+            "ServiceMonitor",
+            "TriggerAuthentication",
+        ];
         let own: Vec<_> = complaints
             .iter()
             .filter(|line| !foreign.iter().any(|kind| line.contains(&format!("schema for kind {kind} "))))

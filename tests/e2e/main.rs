@@ -18,6 +18,7 @@ mod bounds;
 mod build;
 mod build_hard;
 mod crash;
+mod demand;
 mod deploy;
 mod directory;
 mod endurance;

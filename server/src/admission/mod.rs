@@ -5,6 +5,7 @@
 //! | [`pod`] | which job a pod is of, from its container's environment and its annotations, and why a pod is left alone |
 //! | [`sizes`] | requests and limits of the build's container |
 //! | [`place`] | nodes, tolerations and priority of its pool |
+//! | [`time`] | how long its build is predicted to run |
 //! | [`sidecar`] | the agent beside the build |
 //!
 //! Pure. A pod that is not understood in full is left as it is: a job in a pod that was not sized runs, one in a pod that was
@@ -17,6 +18,7 @@ mod sidecar;
 mod sizes;
 #[cfg(test)]
 mod tests;
+mod time;
 
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::Pod;
@@ -48,7 +50,7 @@ pub(crate) struct Plan {
     pub(crate) lines: Vec<String>,
     /// A size is set.
     pub(crate) sized: bool,
-    /// It is sent to a pool, or given a priority.
+    /// It is sent to a pool, given a priority, or says how long it runs.
     pub(crate) placed: bool,
 }
 
@@ -71,8 +73,10 @@ pub(crate) fn plan(
     let sized = !lines.is_empty();
     let needs = place::needs(&pod, job, prediction.map(|(prediction, _)| prediction));
     let there = aim(&needs).map(|aim| place::apply(&mut pod, &aim)).unwrap_or_default();
-    let placed = !there.lines.is_empty();
-    lines.extend(there.lines);
+    let timed =
+        prediction.map(|(prediction, _)| time::apply(&mut pod, prediction, settings)).unwrap_or_default();
+    let placed = !there.lines.is_empty() || !timed.is_empty();
+    lines.extend(there.lines.into_iter().chain(timed));
     let agent = sidecar::apply(&mut pod, job, settings, &there.pool);
     lines.extend(agent.then(|| "the agent is put beside the build".to_owned()));
     let patch = (sized || placed || agent).then(|| difference(before, &pod)).transpose()?;

@@ -81,6 +81,10 @@ pub struct Settings {
     /// What a job's variables say of its project, its owner, its kind and whether it mends a hole decides where its pod runs, and
     /// with which priority. Else only the project counts, as the runner has it from GitLab: a job's author chooses its variables.
     pub trust_variables: bool,
+    /// Kueue ends a build after its p95 of wall time times this; `None`: it is told nothing.
+    pub max_time: Option<f64>,
+    /// A build with a longer p95 of wall time is long, and kept with others of that sort; `None`: no pod says how long it is.
+    pub long_from: Option<Duration>,
     /// After this time the pod is admitted as it is.
     pub answer_within: Duration,
     /// Image of the agent; without it no agent is put beside a build.
@@ -112,6 +116,10 @@ impl Default for Settings {
             // a few attempts of nearly the same key
             confidence: 0.3,
             trust_variables: false,
+            // whoever wants Kueue to end builds says so, and after how long
+            max_time: None,
+            // it costs where load is steady
+            long_from: None,
             // the API server waits with a pod in its hands
             answer_within: Duration::from_millis(80),
             agent_image: None,

@@ -1,4 +1,5 @@
 mod place;
+mod time;
 mod token;
 mod verdict;
 

@@ -10,7 +10,7 @@ use super::{
     App,
     drain::{Drain, Long, done},
     listeners::Listeners,
-    watch::{self, tell_bounds},
+    watch,
 };
 use crate::{
     files,
@@ -53,7 +53,6 @@ impl Running {
         let (health, stats) = (HealthReporter::new(), app.learned.stats().clone());
         // nobody waits for it: who asks meanwhile waits for what is left
         drop(tasks.spawn_blocking(move || stats.warm()));
-        tell_bounds(&app.metrics, &app.config);
         let watch = watch::all(&mut app, health.clone(), &telling);
         let App { config, listeners, store, worker, keeper, token, signing, hooks, .. } = app;
         let (connections, shown) = (files::connections(), Arc::new(config.in_force()));
@@ -64,6 +63,7 @@ impl Running {
             shadow: Arc::new(config.shadow),
             private: Arc::new(config.private),
             placing: app.placing,
+            demands: app.demands,
             ticketing: app.ticketing,
             metrics: app.metrics,
             answers: Arc::default(),

@@ -22,20 +22,22 @@ const WATCH_STORE: Duration = Duration::from_secs(1);
 /// How often the room on the disk goes into metrics.
 const WATCH_DISK: Duration = Duration::from_secs(10);
 
-/// All of it until `end`: the state of the store, its disk, rules and terms, pools, who may call, certificates, jobs that GitLab is asked about.
+/// All of it until `end`: the state of the store, its disk, rules and terms, pools and what they need, who may call, certificates, jobs that GitLab is asked about.
 pub(super) fn all(
     app: &mut App,
     health: HealthReporter,
     end: &CancellationToken,
 ) -> impl Future<Output = anyhow::Result<()>> + use<> {
+    tell_bounds(&app.metrics, &app.config);
     let store = watch_store(app.store.clone(), Arc::clone(&app.metrics), health, end.clone());
     let disk = watch_disk(app.config.data_dir.clone(), Arc::clone(&app.metrics), end.clone());
     let rules = app.judging.clone().watch(end.clone());
     let pools = app.placing.clone().watch(end.clone());
+    let demand = app.demands.clone().tell(Arc::clone(&app.metrics), end.clone());
     let access = app.guard.clone().watch(end.clone());
     let certificates = tls::watch(app.listeners.certificates(), end.clone());
     let jobs = follow(app.follower.take(), end.clone());
-    async { tokio::try_join!(store, disk, rules, pools, access, certificates, jobs).map(|_all| ()) }
+    async { tokio::try_join!(store, disk, rules, pools, demand, access, certificates, jobs).map(|_all| ()) }
 }
 
 /// Works on job hooks, and asks GitLab about ended jobs where it may be asked.
@@ -47,7 +49,7 @@ async fn follow(follower: Option<Follower>, end: CancellationToken) -> anyhow::R
 }
 
 /// Says which bounds are in force, beside the numbers that they bound.
-pub(super) fn tell_bounds(metrics: &Metrics, config: &Config) {
+fn tell_bounds(metrics: &Metrics, config: &Config) {
     let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     metrics.open_attempts_max.set(number(config.open_attempts));
     metrics.history_attempts_max.set(number(config.history_attempts));

@@ -211,6 +211,14 @@ pub struct Args {
     /// [default: off].
     #[arg(long, value_name = "ON")]
     admit_trust_variables: Option<String>,
+    /// Tells Kueue to end a build after this many times the wall time that 95 % of its like need (label
+    /// kueue.x-k8s.io/max-exec-time-seconds); without it Kueue is told nothing.
+    #[arg(long, value_name = "NUMBER")]
+    admit_max_time: Option<String>,
+    /// Builds whose like need longer than this (95 % of them) prefer nodes with others of that sort, and those that do not, too (label
+    /// plimsoll/length); without it no pod says how long it is.
+    #[arg(long, value_name = "TIME")]
+    admit_long_from: Option<String>,
     /// After this time a pod is admitted as it is [default: 80ms].
     #[arg(long, value_name = "TIME")]
     admit_within: Option<String>,
@@ -390,6 +398,8 @@ impl Args {
             ("admit_max_cpu", &self.admit_max_cpu),
             ("admit_confidence", &self.admit_confidence),
             ("admit_trust_variables", &self.admit_trust_variables),
+            ("admit_max_time", &self.admit_max_time),
+            ("admit_long_from", &self.admit_long_from),
             ("admit_within", &self.admit_within),
             ("admit_agent_image", &self.admit_agent_image),
             ("admit_agent_cpu", &self.admit_agent_cpu),

@@ -176,6 +176,12 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("admit_max_cpu", admission.max_cpu, some_cores, |c: &Option<Cores>| show_cores(*c)),
     setting!("admit_confidence", admission.confidence, parse::up_to_all, ToString::to_string),
     setting!("admit_trust_variables", admission.trust_variables, parse::on_off, |on: &bool| show_on_off(*on)),
+    setting!("admit_max_time", admission.max_time, factor, |f: &Option<f64>| {
+        f.map(|factor| factor.to_string()).unwrap_or_default()
+    }),
+    setting!("admit_long_from", admission.long_from, |t| parse::time(t).map(Some), |t: &Option<Duration>| {
+        t.map(|time| humantime::format_duration(time).to_string()).unwrap_or_default()
+    }),
     setting!("admit_within", admission.answer_within, parse::time, |t: &Duration| {
         humantime::format_duration(*t).to_string()
     }),
@@ -226,6 +232,14 @@ fn namespaces(text: &str) -> Result<Vec<String>, String> {
 
 fn exit_codes(text: &str) -> Result<Vec<u8>, String> {
     parse::list(text).map(|code| parse::number(code, &(1..=255))).collect()
+}
+
+/// Times a predicted time.
+fn factor(text: &str) -> Result<Option<f64>, String> {
+    match text.trim().parse::<f64>() {
+        Ok(factor) if (1.0..=100.0).contains(&factor) => Ok(Some(factor)),
+        _ => Err(format!("{text:?} is not a number from 1 to 100")),
+    }
 }
 
 fn show_on_off(on: bool) -> String {

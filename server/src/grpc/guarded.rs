@@ -19,8 +19,9 @@ fn role(path: &str) -> Option<Role> {
     let (service, rpc) = path.trim_start_matches('/').split_once('/')?;
     match service {
         "plimsoll.v1.Collector" => Some(Role::Agent),
-        "plimsoll.v1.Stats" => Some(Role::Reader),
-        "plimsoll.v1.Placement" if rpc == "GetPools" => Some(Role::Reader),
+        // the scaler tells sums of pools, as GetDemand does
+        "plimsoll.v1.Stats" | "externalscaler.ExternalScaler" => Some(Role::Reader),
+        "plimsoll.v1.Placement" if matches!(rpc, "GetPools" | "GetDemand") => Some(Role::Reader),
         "plimsoll.v1.Predictor" | "plimsoll.v1.Placement" => Some(Role::Caller),
         service if service.starts_with("grpc.health.") || service.starts_with("grpc.reflection.") => None,
         // what is new here is open to nobody until it says to whom
@@ -126,6 +127,9 @@ mod tests {
             ("/plimsoll.v1.Predictor/ShouldRetry", Some(Role::Caller)),
             ("/plimsoll.v1.Stats/Watch", Some(Role::Reader)),
             ("/plimsoll.v1.Placement/OpenTicket", Some(Role::Caller)),
+            ("/plimsoll.v1.Placement/GetDemand", Some(Role::Reader)),
+            ("/externalscaler.ExternalScaler/IsActive", Some(Role::Reader)),
+            ("/externalscaler.ExternalScalerX/IsActive", Some(Role::Operator)),
             ("/grpc.health.v1.Health/Check", None),
             ("/plimsoll.v1.StatsX/Watch", Some(Role::Operator)),
             ("/plimsoll.v2.Stats/Watch", Some(Role::Operator)),

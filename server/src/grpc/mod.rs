@@ -12,6 +12,7 @@ mod outbound;
 mod placement;
 mod predictor;
 mod reply;
+mod scaler;
 mod stats;
 mod status;
 mod tickets;
@@ -27,13 +28,16 @@ use entry::Entry;
 pub(crate) use inside::{Inside, Refused};
 use placement::PlacementService;
 use plimsoll_proto::{
-    DESCRIPTORS, limits,
+    DESCRIPTORS,
+    externalscaler::external_scaler_server::ExternalScalerServer,
+    limits,
     v1::{
         collector_server::CollectorServer, placement_server::PlacementServer,
         predictor_server::PredictorServer, stats_server::StatsServer,
     },
 };
 use predictor::PredictorService;
+use scaler::ScalerService;
 pub(crate) use stats::Counting;
 use stats::StatsService;
 use tickets::TicketCalls;
@@ -47,6 +51,7 @@ use tonic_health::{
 
 use crate::{
     answers::Answers,
+    demand::Demands,
     guard::Guard,
     incoming::{self, Counts, Listener},
     ingest::Ingest,
@@ -84,6 +89,7 @@ const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 pub(crate) struct Parts {
     pub(crate) ingest: Ingest,
     pub(crate) placing: Placing,
+    pub(crate) demands: Demands,
     pub(crate) ticketing: Ticketing,
     pub(crate) learned: Learned,
     pub(crate) predict: Arc<predict::Settings>,
@@ -148,6 +154,7 @@ pub(crate) async fn set_health(health: &HealthReporter, serving: bool, writable:
     health.set_service_status("plimsoll.v1.Predictor", status(serving)).await;
     health.set_service_status("plimsoll.v1.Stats", status(serving)).await;
     health.set_service_status("plimsoll.v1.Placement", status(serving)).await;
+    health.set_service_status("externalscaler.ExternalScaler", status(serving)).await;
     health.set_service_status("plimsoll.v1.Collector", status(serving && writable)).await;
 }
 
@@ -162,7 +169,12 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthServic
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
     let (stats, predictor) = (parts.stats(), parts.predictor());
-    let placement = PlacementService { placing: parts.placing.clone(), tickets: parts.tickets() };
+    let placement = PlacementService {
+        placing: parts.placing.clone(),
+        demands: parts.demands.clone(),
+        tickets: parts.tickets(),
+    };
+    let scaler = ScalerService::new(parts.demands.clone(), parts.tasks.clone(), parts.stopping.clone());
     let Parts { ingest, placing, metrics, calls, guard, connections, tasks, stopping, .. } = parts;
     let counts = Counts { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
     let (connections, taking) = incoming::incoming(listener.tcp, connections, counts);
@@ -183,6 +195,7 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthServic
         .add_service(CollectorServer::new(collector).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(PredictorServer::new(predictor).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(PlacementServer::new(placement).max_decoding_message_size(limits::MESSAGE_BYTES))
+        .add_service(ExternalScalerServer::new(scaler).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(StatsServer::new(stats).max_decoding_message_size(limits::MESSAGE_BYTES))
         .serve_with_incoming_shutdown(links, stopping.cancelled_owned());
     // the first drops what the last hands over, and so ends it, and that the one between

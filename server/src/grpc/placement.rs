@@ -1,11 +1,12 @@
-//! `GetPools`, and the calls about tickets: convert, call, convert.
+//! `GetPools`, `GetDemand`, and the calls about tickets: convert, call, convert.
 
 use plimsoll_proto::v1::{self as pb, placement_server::Placement};
 use tonic::{Request, Response, Status};
 
-use super::{guarded::caller, outbound::Answers, tickets::TicketCalls};
+use super::{guarded::caller, outbound::Answers, status, tickets::TicketCalls};
 use crate::{
-    placement::{Kind, Largest, Place, Policy, Pool},
+    demand::{Demands, PoolDemand, cores},
+    placement::{Kind, Largest, Place, Policy, Pool, tickets::Amount},
     placing::Placing,
 };
 
@@ -13,6 +14,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct PlacementService {
     pub(super) placing: Placing,
+    pub(super) demands: Demands,
     pub(super) tickets: TicketCalls,
 }
 
@@ -33,6 +35,17 @@ impl Placement for PlacementService {
             currency: now.currency().to_owned(),
             kinds: kinds.collect(),
         }))
+    }
+
+    async fn get_demand(
+        &self,
+        request: Request<pb::GetDemandRequest>,
+    ) -> Result<Response<pb::GetDemandResponse>, Status> {
+        let demands = match request.get_ref().pool.as_str() {
+            "" => self.demands.all(),
+            name => vec![self.demands.of("pool", name).map_err(|fault| status::of_fault(&fault))?],
+        };
+        Ok(Response::new(pb::GetDemandResponse { pools: demands.into_iter().map(demand).collect() }))
     }
 
     async fn open_ticket(
@@ -81,6 +94,15 @@ fn pool(pool: &Pool, open_attempts: u32) -> pb::Pool {
         place: Some(place(&pool.place)),
         open_attempts,
     }
+}
+
+fn demand(demand: PoolDemand) -> pb::PoolDemand {
+    let (wanted, held) = (Some(amount(demand.wanted)), Some(amount(demand.held)));
+    pb::PoolDemand { pool: demand.pool, on_demand: demand.on_demand, wanted, held }
+}
+
+fn amount(amount: Amount) -> pb::Amount {
+    pb::Amount { places: amount.places, cores: cores(amount), memory_bytes: amount.memory_bytes }
 }
 
 fn place(place: &Place) -> pb::Place {

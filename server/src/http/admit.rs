@@ -178,7 +178,12 @@ fn in_shadow(
         parts.metrics.withheld.get_or_create(&Kind::of("pod")).inc();
         tracing::info!(would = would.lines.join("; "), "would change a pod; shadow mode is on");
     }
-    let settings = admission::Settings { sizes: Vec::new(), ..(*parts.admission).clone() };
+    let settings = admission::Settings {
+        sizes: Vec::new(),
+        max_time: None,
+        long_from: None,
+        ..(*parts.admission).clone()
+    };
     let plan = plan(&settings, false)?;
     if plan.patch.is_none() { Err("shadow") } else { Ok(plan) }
 }

@@ -78,7 +78,9 @@ impl Worker {
         store::put_attempt(&mut round.batch, attempt).map_err(unwritable)?;
         let mut session = Session::new(Arc::new(attempt.clone()), self.now());
         round.begun.push(Arc::clone(&session.attempt));
-        session.place = self.parts.placing.places().hold(&attempt.opening.pool);
+        let has_ticket = attempt.opening.ticket.is_some();
+        session.place =
+            self.parts.placing.places().hold(&attempt.opening.pool, &attempt.resources, has_ticket);
         Ok(Some(session))
     }
 

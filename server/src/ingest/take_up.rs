@@ -28,7 +28,9 @@ impl Worker {
             let ids: Vec<&AttemptId> = attempts.iter().map(|attempt| &attempt.id).collect();
             let fed = store::have_samples(&self.parts.store, &ids).await?;
             for (attempt, fed) in attempts.iter().zip(fed) {
-                let place = self.parts.placing.places().hold(&attempt.opening.pool);
+                let has_ticket = attempt.opening.ticket.is_some();
+                let places = self.parts.placing.places();
+                let place = places.hold(&attempt.opening.pool, &attempt.resources, has_ticket);
                 let session = Session { place, ..Session::new(Arc::new(attempt.clone()), self.now()) };
                 if !fed {
                     self.sessions.insert(attempt.id.clone(), session);

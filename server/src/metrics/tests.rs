@@ -69,6 +69,24 @@ impl Use for Family<Judged, Counter> {
     }
 }
 
+impl Use for Family<InPool, Gauge> {
+    fn once(&self) {
+        self.get_or_create(&InPool { pool: "some".to_owned(), state: "wanted" }).set(1);
+    }
+}
+
+impl Use for Family<InPool, Gauge<f64, AtomicU64>> {
+    fn once(&self) {
+        self.get_or_create(&InPool { pool: "some".to_owned(), state: "wanted" }).set(1.5);
+    }
+}
+
+impl Use for Family<InPool, Bytes> {
+    fn once(&self) {
+        self.get_or_create(&InPool { pool: "some".to_owned(), state: "wanted" }).set(1);
+    }
+}
+
 // a closed set, which begins at zero
 impl Use for Family<Ended, Counter> {
     fn once(&self) {}

@@ -73,7 +73,7 @@ impl Reading<'_> {
             let line = self.line(&table);
             match Kind::parse(&name) {
                 Some(kind) => {
-                    let policy = self.policy(table);
+                    let policy = self.policy(kind, table);
                     placement.kinds.push((kind, policy));
                 }
                 None => self.wrong(

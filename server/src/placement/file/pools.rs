@@ -12,7 +12,7 @@ use crate::{
     domain::{Bytes, Cores},
     placement::{
         Placement,
-        kind::Policy,
+        kind::{Kind, Policy},
         pool::{Largest, Place, Pool, Price, Toleration},
         subject,
     },
@@ -96,8 +96,6 @@ impl Reading<'_> {
                 self.wrong(line, format!("{at}: toleration: {why}"));
             }
         }
-        let is_label =
-            |text: &str| !text.is_empty() && text.len() <= 317 && !text.contains(char::is_whitespace);
         if let Some(wrong) = node_selector.keys().find(|label| !is_label(label)) {
             self.wrong(line, format!("{at}: node_selector: {wrong:?} is not the name of a label"));
         }
@@ -107,13 +105,18 @@ impl Reading<'_> {
         Place { node_selector, tolerations, priority_class }
     }
 
-    pub(super) fn policy(&mut self, table: Spanned<KindTable>) -> Policy {
+    pub(super) fn policy(&mut self, kind: Kind, table: Spanned<KindTable>) -> Policy {
         let line = self.line(&table);
         let table = table.into_inner();
+        let at = format!("kind {}", kind.as_str());
         if table.at_once == Some(0) {
-            self.wrong(line, "kind: at_once is 0, so nothing of this kind could run".to_owned());
+            self.wrong(line, format!("{at}: at_once is 0, so nothing of this kind could run"));
         }
-        let place = self.place(line, "kind", (table.node_selector, table.tolerations, table.priority_class));
+        let raised = &table.raised_priority_class;
+        if !raised.is_empty() && !is_label(raised) {
+            self.wrong(line, format!("{at}: raised_priority_class {raised:?} is not a name"));
+        }
+        let place = self.place(line, &at, (table.node_selector, table.tolerations, table.priority_class));
         Policy { place, raised_priority_class: table.raised_priority_class, at_once: table.at_once }
     }
 
@@ -135,6 +138,11 @@ impl Reading<'_> {
             }
         }
     }
+}
+
+/// Whether a text may name a label or a priority class: a prefix of 253 bytes, a slash and 63.
+fn is_label(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 317 && !text.contains(char::is_whitespace)
 }
 
 pub(super) fn is_name(name: &str) -> bool {

@@ -19,6 +19,8 @@ tolerations = [{ operator = "Equal" }]
 [kind.lazy]
 [kind.auto]
 node_selector = { zone = "a" }
+at_once = 0
+raised_priority_class = "no name"
 [[pool]]
 name = "elsewhere"
 node_selector = { zone = "b" }
@@ -45,15 +47,17 @@ busy_from = 0
         "line 43: pool two words: price_gib_hour is -1",
         "line 43: pool two words: toleration: operator Equal needs a key",
         "kind \"lazy\" is none of scratch, explicit, auto, isolated",
-        "line 50: pool elsewhere: label \"zone\" is another than \"a\", which kind auto wants",
-        "line 53: rule number 1: package: 'x('",
-        "line 52: rule number 1: pool \"moon\" is not there; there are big, small, arm",
-        "line 57: rule explodes: package: '((a{100}){100}){100}': takes more than",
-        "line 55: rule explodes: no pool has the tag \"nobody\"",
-        "line 55: rule explodes: when_busy: pool \"sun\" is not there",
-        "line 55: rule explodes: wall_p50_over: \"long\" is not a time",
-        "line 61: rule no aim: needs a pool, or tags",
-        "line 61: rule no aim: busy_from is 0",
+        "kind auto: at_once is 0",
+        "kind auto: raised_priority_class \"no name\" is not a name",
+        "line 52: pool elsewhere: label \"zone\" is another than \"a\", which kind auto wants",
+        "line 55: rule number 1: package: 'x('",
+        "line 54: rule number 1: pool \"moon\" is not there; there are big, small, arm",
+        "line 59: rule explodes: package: '((a{100}){100}){100}': takes more than",
+        "line 57: rule explodes: no pool has the tag \"nobody\"",
+        "line 57: rule explodes: when_busy: pool \"sun\" is not there",
+        "line 57: rule explodes: wall_p50_over: \"long\" is not a time",
+        "line 63: rule no aim: needs a pool, or tags",
+        "line 63: rule no aim: busy_from is 0",
     ] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }

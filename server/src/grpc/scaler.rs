@@ -1,0 +1,353 @@
+//! KEDA's external scaler: how many builders a pool needs. The metadata of the trigger says which pool, what is measured, and how
+//! much of it one replica takes.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use plimsoll_proto::externalscaler::{
+    self as keda, GetMetricSpecResponse, GetMetricsRequest, GetMetricsResponse, IsActiveResponse,
+    ScaledObjectRef, external_scaler_server::ExternalScaler,
+};
+use tokio::sync::Semaphore;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::{Request, Response, Status};
+
+use super::{
+    outbound::{Answers, Outbound, outbound},
+    status,
+};
+use crate::{
+    demand::{Demands, PoolDemand, cores},
+    domain::{Bytes, Fault},
+    ingest::Refusal,
+};
+
+/// Streams at once: as many as there may be pools, and as much again for triggers that are being changed.
+const STREAMS: usize = 128;
+/// How often a stream looks whether its pool has become active: KEDA's own interval is 30 s.
+const LOOK: Duration = Duration::from_secs(1);
+/// Highest target: more than any builder has.
+const MOST: f64 = 1e9;
+
+const POOL: &str = "scaledObjectRef.scalerMetadata.pool";
+
+/// The service `externalscaler.ExternalScaler`.
+#[derive(Debug)]
+pub(super) struct ScalerService {
+    demands: Demands,
+    tasks: TaskTracker,
+    stopping: CancellationToken,
+    streams: Arc<Semaphore>,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Measure {
+    Places,
+    Cores,
+    Memory,
+}
+
+impl Measure {
+    const ALL: [Self; 3] = [Self::Places, Self::Cores, Self::Memory];
+
+    /// Its name in the metadata, and that of the metric.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Places => "places",
+            Self::Cores => "cores",
+            Self::Memory => "memory",
+        }
+    }
+
+    fn parse(field: &str, word: &str) -> Result<Self, Fault> {
+        let known = Self::ALL.into_iter().find(|measure| measure.as_str() == word);
+        known.ok_or_else(|| {
+            let shown: String = word.chars().take(64).collect();
+            Fault::new(field, format!("{shown:?} is none of {}", Self::ALL.map(Self::as_str).join(", ")))
+        })
+    }
+
+    /// How much of it is wanted and held: builders that are busy are needed, too.
+    fn of(self, demand: &PoolDemand) -> f64 {
+        let all = demand.all();
+        match self {
+            Self::Places => all.places.into(),
+            Self::Cores => cores(all),
+            Self::Memory => Bytes(all.memory_bytes).as_f64() / Bytes::GIB.as_f64(),
+        }
+    }
+}
+
+/// What a trigger's metadata says.
+#[derive(Debug, PartialEq)]
+struct Trigger {
+    pool: String,
+    measure: Measure,
+    target: f64,
+}
+
+impl Trigger {
+    fn read(scaled: &ScaledObjectRef) -> Result<Self, Fault> {
+        let metadata: &HashMap<String, String> = &scaled.scaler_metadata;
+        let of = |name: &str| metadata.get(name).map(String::as_str).filter(|text| !text.is_empty());
+        let field = |name: &str| format!("scaledObjectRef.scalerMetadata.{name}");
+        let measure = of("measure").map(|word| Measure::parse(&field("measure"), word)).transpose()?;
+        let target = match of("target") {
+            None => 1.0,
+            Some(text) => {
+                let number = text.parse::<f64>().ok().filter(|target| *target > 0.0 && *target <= MOST);
+                number.ok_or_else(|| {
+                    let shown: String = text.chars().take(64).collect();
+                    Fault::new(field("target"), format!("{shown:?} is not a number above 0, up to {MOST}"))
+                })?
+            }
+        };
+        let pool = of("pool").unwrap_or_default().to_owned();
+        Ok(Self { pool, measure: measure.unwrap_or(Measure::Places), target })
+    }
+}
+
+impl ScalerService {
+    pub(super) fn new(demands: Demands, tasks: TaskTracker, stopping: CancellationToken) -> Self {
+        Self { demands, tasks, stopping, streams: Arc::new(Semaphore::new(STREAMS)) }
+    }
+
+    /// What the trigger asks, and what its pool needs.
+    fn asked(&self, scaled: &ScaledObjectRef) -> Result<(Trigger, PoolDemand), Status> {
+        let trigger = Trigger::read(scaled).map_err(|fault| status::of_fault(&fault))?;
+        let demand = self.demands.of(POOL, &trigger.pool).map_err(|fault| status::of_fault(&fault))?;
+        Ok((trigger, demand))
+    }
+}
+
+#[tonic::async_trait]
+impl ExternalScaler for ScalerService {
+    async fn is_active(
+        &self,
+        request: Request<ScaledObjectRef>,
+    ) -> Result<Response<IsActiveResponse>, Status> {
+        let (_, demand) = self.asked(request.get_ref())?;
+        Ok(Response::new(IsActiveResponse { result: is_active(&demand) }))
+    }
+
+    type StreamIsActiveStream = Answers<IsActiveResponse>;
+
+    async fn stream_is_active(
+        &self,
+        request: Request<ScaledObjectRef>,
+    ) -> Result<Response<Self::StreamIsActiveStream>, Status> {
+        let (trigger, _) = self.asked(request.get_ref())?;
+        let place = Arc::clone(&self.streams).try_acquire_owned();
+        let place = place.map_err(|_full| status::of_crowd("streams of scalers", STREAMS))?;
+        let (outbound, answers) = outbound();
+        let (demands, stopping) = (self.demands.clone(), self.stopping.clone());
+        self.tasks.spawn(async move {
+            let status = tokio::select! {
+                () = stopping.cancelled() => Some(status::of_refusal(&Refusal::Stopping)),
+                () = outbound.gone() => None,
+                status = follow(&demands, &trigger.pool, &outbound) => Some(status),
+            };
+            if let Some(status) = status {
+                outbound.end(None, status);
+            }
+            drop(place);
+        });
+        Ok(Response::new(answers))
+    }
+
+    async fn get_metric_spec(
+        &self,
+        request: Request<ScaledObjectRef>,
+    ) -> Result<Response<GetMetricSpecResponse>, Status> {
+        let (trigger, _) = self.asked(request.get_ref())?;
+        let spec = keda::MetricSpec {
+            metric_name: trigger.measure.as_str().to_owned(),
+            target_size: whole(trigger.target),
+            target_size_float: trigger.target,
+        };
+        Ok(Response::new(GetMetricSpecResponse { metric_specs: vec![spec] }))
+    }
+
+    async fn get_metrics(
+        &self,
+        request: Request<GetMetricsRequest>,
+    ) -> Result<Response<GetMetricsResponse>, Status> {
+        let request = request.into_inner();
+        let scaled = request.scaled_object_ref.unwrap_or_default();
+        let (trigger, demand) = self.asked(&scaled)?;
+        let measure = match request.metric_name.as_str() {
+            "" => trigger.measure,
+            word => Measure::parse("metricName", word).map_err(|fault| status::of_fault(&fault))?,
+        };
+        let value = measure.of(&demand);
+        let value = keda::MetricValue {
+            metric_name: measure.as_str().to_owned(),
+            metric_value: whole(value),
+            metric_value_float: value,
+        };
+        Ok(Response::new(GetMetricsResponse { metric_values: vec![value] }))
+    }
+}
+
+/// Whether there must be a builder.
+fn is_active(demand: &PoolDemand) -> bool {
+    demand.all().places > 0
+}
+
+/// A whole number that is no less.
+fn whole(value: f64) -> i64 {
+    i64::try_from(Bytes::from_f64(value.ceil()).0).unwrap_or(i64::MAX)
+}
+
+/// Says whether the pool is active, and each change, until something ends that.
+async fn follow(demands: &Demands, pool: &str, outbound: &Outbound<IsActiveResponse>) -> Status {
+    let mut told = None;
+    let mut tick = tokio::time::interval(LOOK);
+    loop {
+        tick.tick().await;
+        let active = match demands.of(POOL, pool) {
+            Ok(demand) => is_active(&demand),
+            // the operator has taken it out of the file
+            Err(fault) => return status::of_fault(&fault),
+        };
+        if told.replace(active) == Some(active) {
+            continue;
+        }
+        if let Err(status) = outbound.send(IsActiveResponse { result: active }).await {
+            return status;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use tokio_stream::StreamExt as _;
+
+    use super::*;
+    use crate::{
+        metrics::Metrics,
+        placement::tickets::{self, Amount},
+        placing::Placing,
+    };
+
+    /// A service over one pool, whose queue the test sets.
+    struct Fixture {
+        service: ScalerService,
+        queue: Arc<Mutex<Amount>>,
+        stopping: CancellationToken,
+        _dir: tempfile::TempDir,
+    }
+
+    fn fixture() -> Fixture {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pools.toml");
+        std::fs::write(&file, "[[pool]]\nname = \"big\"\non_demand = true\n").unwrap();
+        let placing = Placing::open(Some(file), Arc::new(Metrics::new())).unwrap();
+        let queue = Arc::new(Mutex::new(Amount::default()));
+        let asked = Arc::clone(&queue);
+        let demands = Demands::new(placing, move || {
+            let queued = *asked.lock().unwrap();
+            vec![tickets::Demand { pool: "big".into(), queued, held: Amount::default(), attended: 0 }]
+        });
+        let stopping = CancellationToken::new();
+        let service = ScalerService::new(demands, TaskTracker::new(), stopping.clone());
+        Fixture { service, queue, stopping, _dir: dir }
+    }
+
+    fn scaled(metadata: &[(&str, &str)]) -> ScaledObjectRef {
+        let metadata = metadata.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+        ScaledObjectRef { scaler_metadata: metadata.collect(), ..ScaledObjectRef::default() }
+    }
+
+    const THREE: Amount = Amount { places: 3, memory_bytes: 5 << 29, milli_cores: 4500 };
+
+    #[tokio::test]
+    async fn a_pool_on_demand_is_at_zero_without_demand_and_grows_with_it() {
+        let fixture = fixture();
+        let value = async |measure: &str| {
+            let scaled = scaled(&[("pool", "big"), ("measure", measure)]);
+            let ask = GetMetricsRequest { scaled_object_ref: Some(scaled), metric_name: measure.to_owned() };
+            let answer = fixture.service.get_metrics(Request::new(ask)).await.unwrap().into_inner();
+            (answer.metric_values[0].metric_value, answer.metric_values[0].metric_value_float)
+        };
+        let active = async || {
+            let asked = Request::new(scaled(&[("pool", "big")]));
+            fixture.service.is_active(asked).await.unwrap().into_inner().result
+        };
+        assert_eq!((active().await, value("places").await), (false, (0, 0.0)));
+        *fixture.queue.lock().unwrap() = THREE;
+        assert_eq!((active().await, value("places").await), (true, (3, 3.0)));
+        assert_eq!((value("cores").await, value("memory").await), ((5, 4.5), (3, 2.5)));
+    }
+
+    #[tokio::test]
+    async fn the_spec_names_the_measure_and_the_target_of_the_metadata() {
+        let fixture = fixture();
+        let spec = async |metadata: &[(&str, &str)]| {
+            let answer = fixture.service.get_metric_spec(Request::new(scaled(metadata))).await.unwrap();
+            let spec = answer.into_inner().metric_specs.remove(0);
+            (spec.metric_name, spec.target_size, spec.target_size_float)
+        };
+        assert_eq!(spec(&[("pool", "big")]).await, ("places".to_owned(), 1, 1.0));
+        let metadata = [("pool", "big"), ("measure", "cores"), ("target", "14.5"), ("scalerAddress", "x:1")];
+        assert_eq!(spec(&metadata).await, ("cores".to_owned(), 15, 14.5));
+    }
+
+    #[tokio::test]
+    async fn metadata_that_cannot_be_meant_is_named_with_what_would_be_right() {
+        let fixture = fixture();
+        for (metadata, part) in [
+            (&[][..], "scalerMetadata.pool: is missing; there are big"),
+            (&[("pool", "moon")], "scalerMetadata.pool: \"moon\" is not a pool; there are big"),
+            (&[("pool", "big"), ("target", "0")], "scalerMetadata.target: \"0\" is not a number above 0"),
+            (&[("pool", "big"), ("target", "NaN")], "scalerMetadata.target"),
+            (&[("pool", "big"), ("target", "-3")], "scalerMetadata.target"),
+            (&[("pool", "big"), ("measure", "moons")], "\"moons\" is none of places, cores, memory"),
+        ] {
+            let ask = || Request::new(scaled(metadata));
+            let refused = [
+                fixture.service.is_active(ask()).await.map(drop).unwrap_err(),
+                fixture.service.stream_is_active(ask()).await.map(drop).unwrap_err(),
+                fixture.service.get_metric_spec(ask()).await.map(drop).unwrap_err(),
+            ];
+            let fits = |status: &Status| {
+                status.code() == tonic::Code::InvalidArgument && status.message().contains(part)
+            };
+            assert!(refused.iter().all(fits), "{refused:?}");
+        }
+        let ask = GetMetricsRequest { metric_name: "places".into(), ..GetMetricsRequest::default() };
+        let status = fixture.service.get_metrics(Request::new(ask)).await.unwrap_err();
+        assert!(status.message().contains("pool: is missing"), "{status}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_says_at_once_whether_the_pool_is_active_then_each_change_and_ends_with_the_server() {
+        let fixture = fixture();
+        let asked = Request::new(scaled(&[("pool", "big")]));
+        let mut answers = fixture.service.stream_is_active(asked).await.unwrap().into_inner();
+        assert!(!answers.next().await.unwrap().unwrap().result);
+        *fixture.queue.lock().unwrap() = THREE;
+        assert!(answers.next().await.unwrap().unwrap().result);
+        *fixture.queue.lock().unwrap() = Amount::default();
+        assert!(!answers.next().await.unwrap().unwrap().result);
+        fixture.stopping.cancel();
+        let status = answers.next().await.unwrap().unwrap_err();
+        assert_eq!(status.code(), tonic::Code::Unavailable, "{status}");
+    }
+
+    #[tokio::test]
+    async fn no_more_streams_are_open_than_may_be() {
+        let fixture = fixture();
+        let open = async || {
+            let asked = Request::new(scaled(&[("pool", "big")]));
+            fixture.service.stream_is_active(asked).await.map(Response::into_inner)
+        };
+        let mut held = Vec::new();
+        for _ in 0..STREAMS {
+            held.push(open().await.unwrap());
+        }
+        assert_eq!(open().await.map(drop).unwrap_err().code(), tonic::Code::ResourceExhausted);
+    }
+}
