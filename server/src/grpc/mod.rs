@@ -31,6 +31,7 @@ use plimsoll_proto::{
 use predictor::PredictorService;
 pub(crate) use stats::Counting;
 use stats::StatsService;
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::transport::Server;
 use tonic_health::{
@@ -112,6 +113,7 @@ impl Parts {
             placing: self.placing.clone(),
             metrics: Arc::clone(&self.metrics),
             stopping: self.stopping.clone(),
+            batches: Arc::new(Semaphore::new(predictor::BATCHES)),
         }
     }
 }
