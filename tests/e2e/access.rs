@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use plimsoll_tests::{Agent, Answer, Programs, Server};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 
 /// The tokens are `runner-secret`, `reader-secret` and `spack-secret`.
 const ACCESS: &str = r#"
@@ -39,11 +39,18 @@ fn certificates(dir: &Path) {
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate().unwrap()).unwrap();
     fs::write(dir.join("ca.crt"), ca.pem()).unwrap();
-    for (file, name) in
-        [("server", "localhost"), ("client", "runner-1.example.com"), ("operator", "operator.example.com")]
-    {
+    for (file, name) in [
+        ("server", "localhost"),
+        ("client", "runner-1.example.com"),
+        ("expired", "runner-1.example.com"),
+        ("operator", "operator.example.com"),
+    ] {
         let key = KeyPair::generate().unwrap();
-        let made = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &ca).unwrap();
+        let mut asked = CertificateParams::new([name.to_owned()]).unwrap();
+        if file == "expired" {
+            asked.not_after = date_time_ymd(2020, 1, 1);
+        }
+        let made = asked.signed_by(&key, &ca).unwrap();
         fs::write(dir.join(format!("{file}.crt")), made.pem()).unwrap();
         fs::write(dir.join(format!("{file}.key")), key.serialize_pem()).unwrap();
     }
@@ -54,9 +61,10 @@ fn backup(site: &Site, more: &[&str]) -> bool {
     let file = |name: &str| site.dir.path().join(name).display().to_string();
     let backup = tempfile::tempdir_in(site.dir.path()).unwrap();
     let mut command = std::process::Command::new(&Programs::for_tests().server);
-    command.env_clear().args(["backup", &backup.path().join("backup").display().to_string()]);
+    command.env_clear();
     command.args(["--data-dir", &file("data"), "--http-listen", &site.server.http.to_string()]);
     command.args(["--tls-cert-file", &file("server.crt"), "--tls-key-file", &file("server.key")]);
+    command.args(["backup", &backup.path().join("backup").display().to_string()]);
     command.args(more).output().unwrap().status.success()
 }
 
@@ -159,6 +167,9 @@ fn where_a_certificate_is_required_a_client_without_one_is_sent_away_and_one_wit
             .with("PLIMSOLL_CLIENT_CERT", &file("client.crt"))
             .with("PLIMSOLL_CLIENT_KEY", &file("client.key"))
     };
+    let expired = site.agent("reader-secret").with("PLIMSOLL_CLIENT_CERT", &file("expired.crt"));
+    let expired = expired.with("PLIMSOLL_CLIENT_KEY", &file("expired.key")).call(&["attempts"]);
+    assert_eq!(expired.code, Some(3), "{expired:?}");
     let words = ["run", "--attempt", "ours", "--key", "package=p", "--", "true"];
     let ran = known(site.agent("")).call(&words);
     assert!(ran.code == Some(0) && !ran.stderr.contains("kept"), "{ran:?}");

@@ -105,6 +105,11 @@ impl Attack {
             }
             Self::EmptyData => frame(out, DATA, 0, 1, &[]),
             Self::StuckReader => {
+                if n == 0 {
+                    // as if it could take 2 GiB, on each stream and on all of them
+                    frame(out, SETTINGS, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]);
+                    frame(out, WINDOW_UPDATE, 0, 0, &(i32::MAX.cast_unsigned() - 65_535).to_be_bytes());
+                }
                 frame(out, HEADERS, END_HEADERS, stream, &question("/plimsoll.v1.Predictor/PredictBatch"));
                 frame(out, DATA, 0, stream, &empty_messages(100));
             }

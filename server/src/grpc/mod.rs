@@ -41,6 +41,7 @@ use scaler::ScalerService;
 pub(crate) use stats::Counting;
 use stats::StatsService;
 use tickets::TicketCalls;
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::transport::Server;
 use tonic_health::{
@@ -142,6 +143,7 @@ impl Parts {
             placing: self.placing.clone(),
             metrics: Arc::clone(&self.metrics),
             stopping: self.stopping.clone(),
+            batches: Arc::new(Semaphore::new(predictor::BATCHES)),
         }
     }
 }

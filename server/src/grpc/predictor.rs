@@ -6,6 +6,7 @@ use plimsoll_proto::{
     limits,
     v1::{self as pb, predict_batch_response::Result as Answer, predictor_server::Predictor},
 };
+use tokio::sync::Semaphore;
 use tokio_stream::{Stream, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
@@ -26,6 +27,9 @@ use crate::{
     predict, shadow,
 };
 
+/// Batches at once. One whose answers are not read holds 400 KiB of them at worst, as HTTP/2 keeps them.
+pub(super) const BATCHES: usize = 256;
+
 /// The service `plimsoll.v1.Predictor`.
 #[derive(Debug, Clone)]
 pub(super) struct PredictorService {
@@ -37,6 +41,8 @@ pub(super) struct PredictorService {
     pub(super) placing: Placing,
     pub(super) metrics: Arc<Metrics>,
     pub(super) stopping: CancellationToken,
+    /// Places for batches.
+    pub(super) batches: Arc<Semaphore>,
 }
 
 impl PredictorService {
@@ -115,11 +121,16 @@ impl Predictor for PredictorService {
         &self,
         request: Request<Streaming<pb::PredictRequest>>,
     ) -> Result<Response<Self::PredictBatchStream>, Status> {
+        let place = Arc::clone(&self.batches).try_acquire_owned();
+        let place = place.map_err(|_full| status::of_crowd("batches of questions", BATCHES))?;
         let (service, caller, admitted) = (self.clone(), caller(&request), admitted(&request));
+        let own_place = admitted.within(Identity::stream)?;
         // a client that never stops asking must not keep the server from stopping
         let answers = request.into_inner().map(move |asked| match asked {
             Ok(_) if service.stopping.is_cancelled() => Err(status::of_refusal(&Refusal::Stopping)),
             Ok(request) => {
+                // held until the last question is answered
+                let _places = (&place, &own_place);
                 admitted.check()?;
                 admitted.within(|caller| caller.take(Bound::Queries, 1, Instant::now().into()))?;
                 Ok(service.answer_one(request, &caller))
@@ -200,6 +211,7 @@ mod tests {
             placing: Placing::open(None, Arc::clone(&metrics)).unwrap(),
             metrics,
             stopping: CancellationToken::new(),
+            batches: Arc::new(Semaphore::new(BATCHES)),
         }
     }
 

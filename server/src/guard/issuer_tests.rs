@@ -4,8 +4,8 @@ use std::{collections::HashMap, fs, net::SocketAddr, time::Duration};
 
 use serde_json::json;
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::TcpListener,
     task::JoinHandle,
 };
 use tokio_util::task::TaskTracker;
@@ -15,7 +15,10 @@ use super::{
     rotate::{Terms, keep},
     *,
 };
-use crate::identity::signer::Signer;
+use crate::{
+    identity::signer::Signer,
+    tls::{Certificate, Tls},
+};
 
 /// Enough for a machine that stands still for a while.
 const PATIENT: Duration = Duration::from_mins(2);
@@ -81,7 +84,11 @@ impl Issuer {
 }
 
 /// Answers one request, if there is an answer to its path.
-async fn answer(mut stream: TcpStream, answers: Arc<Mutex<Script>>, heads: Arc<Mutex<Vec<String>>>) {
+async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
+    mut stream: S,
+    answers: Arc<Mutex<Script>>,
+    heads: Arc<Mutex<Vec<String>>>,
+) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let Ok(byte) = stream.read_u8().await else { return };
@@ -155,6 +162,41 @@ async fn the_token_for_an_issuer_goes_to_the_place_that_the_operator_named_and_n
     assert!(issuer.asked.lock().unwrap()[0].contains("Bearer cluster-secret"));
     let missing = Origin { bearer_file: Some("/nonexistent".into()), ..origin };
     assert_eq!(fetch(&missing, PATIENT).await.unwrap_err().kind, "files");
+}
+
+#[tokio::test]
+async fn an_issuer_is_believed_by_the_ca_that_the_operator_names_and_by_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    fs::write(file("tls.crt"), made.cert.pem()).unwrap();
+    fs::write(file("tls.key"), made.signing_key.serialize_pem()).unwrap();
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    fs::write(file("other.crt"), other.cert.pem()).unwrap();
+    let files = Certificate { chain: file("tls.crt"), key: file("tls.key"), clients: None, protocols: &[] };
+    let tls = Tls::new(files).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://localhost:{}/keys", listener.local_addr().unwrap().port());
+    let script = Script::from([("/keys".to_owned(), ("200 OK".to_owned(), "keys".to_owned()))]);
+    let serving = TaskTracker::new().spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            // who does not believe the certificate hangs up
+            if let Ok(stream) = tls.acceptor().accept(stream).await {
+                answer(stream, Arc::new(Mutex::new(script.clone())), Arc::default()).await;
+            }
+        }
+    });
+    let by = async |ca: Option<&str>| {
+        let ca_file = ca.map(file);
+        let origin = Origin { issuer: url.clone(), keys_url: Some(url.clone()), ca_file, bearer_file: None };
+        fetch(&origin, PATIENT).await.map(|answer| answer.text).map_err(|trouble| trouble.kind)
+    };
+    assert_eq!(by(Some("tls.crt")).await.as_deref(), Ok("keys"));
+    assert_eq!(by(Some("other.crt")).await, Err("unreachable"));
+    assert_eq!(by(None).await, Err("unreachable"));
+    assert_eq!(by(Some("tls.key")).await, Err("unreachable"), "no CA in it, so nobody is believed by it");
+    assert_eq!(by(Some("missing")).await, Err("files"));
+    serving.abort();
 }
 
 /// A server with an issuer whose keys are fetched.

@@ -59,13 +59,19 @@ impl Grant {
                 let proven = Proven { project, git_ref: get("ref"), owner: get("user_login"), job };
                 (format!("{host}:{}:{id}", proven.project), proven)
             }
-            Kind::Kubernetes => (format!("{host}:{}", get("sub")), Proven::default()),
+            // a token that is bound to a pod is that pod's: who is it is told apart, and bounded, by it
+            Kind::Kubernetes => match (get("sub"), get("kubernetes.io/pod/name")) {
+                (sub, _pod) if sub.is_empty() => return None,
+                (sub, pod) if pod.is_empty() => (format!("{host}:{sub}"), Proven::default()),
+                (sub, pod) => (format!("{host}:{sub}/{pod}"), Proven::default()),
+            },
         };
+        let is_one_build = proven.job.is_some() || !get("kubernetes.io/pod/name").is_empty();
         let own = || {
             if proven.project.is_empty() { Projects::default() } else { vec![proven.project.clone()].into() }
         };
         let projects = if self.projects.is_all() { own() } else { self.projects.clone() };
-        let bounds = self.bounds.or(if proven.job.is_some() { Bounds::OF_JOB } else { Bounds::OF_FLEET });
+        let bounds = self.bounds.or(if is_one_build { Bounds::OF_JOB } else { Bounds::OF_FLEET });
         Some(Identity {
             name: name.into(),
             roles: self.roles,
@@ -79,12 +85,13 @@ impl Grant {
     }
 }
 
-/// A claim as text. `kubernetes.io/namespace` is the claim `namespace` of the object `kubernetes.io`, if there is no claim of the
-/// whole name.
+/// A claim as text. `kubernetes.io/pod/name` is the claim `name` of the object `pod` of the object `kubernetes.io`, if there is no
+/// claim of the whole name.
 fn text(claims: &Claims, name: &str) -> Option<String> {
     let value = claims.get(name).or_else(|| {
         let (outer, inner) = name.split_once('/')?;
-        claims.get(outer)?.as_object()?.get(inner)
+        let outer = claims.get(outer)?;
+        inner.split('/').try_fold(outer, |object, name| object.as_object()?.get(name))
     })?;
     match value {
         Value::String(text) => Some(text.clone()),

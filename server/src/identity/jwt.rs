@@ -80,7 +80,8 @@ impl Issuer {
         let expires = claims.get("exp").and_then(serde_json::Value::as_u64).unwrap_or(0);
         let grant = self.grants.iter().find(|grant| grant.fits(&claims)).ok_or(Denied::NoGrant)?;
         let identity = grant.identity(self.kind, &self.name, &claims);
-        let identity = identity.ok_or(Denied::NotAccepted("lacks project_path or job_id"))?;
+        let identity = identity
+            .ok_or(Denied::NotAccepted("lacks what says whose it is (project_path and job_id, or sub)"))?;
         Ok((identity, expires.saturating_add(self.leeway)))
     }
 }

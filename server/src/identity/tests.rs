@@ -88,7 +88,7 @@ fn a_token_without_a_project_is_not_good_for_all_of_them() {
     let access = access(&file, &signer).unwrap();
     let token = signer.token(|claims| drop(claims.as_object_mut().unwrap().remove("project_path")));
     let denied = access.identify(Some(&token), &[], 0).unwrap_err();
-    assert_eq!(denied, Denied::NotAccepted("lacks project_path or job_id"));
+    assert_eq!(denied, Denied::NotAccepted("lacks what says whose it is (project_path and job_id, or sub)"));
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_token_that_is_not_right_lets_nobody_in_and_says_only_what_helps_the_honest(
         assert_eq!(access.identify(Some(&token), &[], 0), Err(Denied::NotAccepted(expected)), "{token:.200}");
     }
     for unbounded in [without("job_id"), claims("job_id", json!(""))] {
-        let denied = Denied::NotAccepted("lacks project_path or job_id");
+        let denied = Denied::NotAccepted("lacks what says whose it is (project_path and job_id, or sub)");
         assert_eq!(access.identify(Some(&unbounded), &[], 0), Err(denied));
     }
     let foreign = claims("project_path", json!("evil/spack"));
@@ -222,4 +222,32 @@ fn without_the_words_of_the_file_callers_are_nobody_and_with_them_they_teach_not
     let anyone = open.identify(None, &[], 0).unwrap();
     assert!(anyone.roles.has(Role::Caller) && !anyone.roles.has(Role::Agent) && !anyone.trusted);
     assert!(!format!("{open:?}{anyone:?}").contains("secret"));
+}
+
+#[test]
+fn a_token_of_kubernetes_is_its_pods_and_is_granted_what_its_namespace_and_account_are() {
+    let signer = Signer::new();
+    let grant = "claims = { \"kubernetes.io/namespace\" = \"ci\", \"kubernetes.io/serviceaccount/name\" = \"agent\" }\n";
+    let file = format!(
+        "[[issuer]]\nissuer = \"https://gitlab.example.com\"\nkind = \"kubernetes\"\naudience = \"plimsoll\"\n\
+         keys_file = \"keys.json\"\n[[issuer.grant]]\n{grant}roles = [\"agent\"]\nprojects = [\"spack/*\"]\n"
+    );
+    let access = access(&file, &signer).unwrap();
+    let token = |namespace: &str, pod: &str| {
+        signer.token(|claims| {
+            claims["sub"] = json!("system:serviceaccount:ci:agent");
+            let pod = json!({"name": pod, "uid": "1"});
+            claims["kubernetes.io"] =
+                json!({"namespace": namespace, "serviceaccount": {"name": "agent"}, "pod": pod});
+        })
+    };
+    let known = access.identify(Some(&token("ci", "runner-1")), &[], 0).unwrap();
+    assert_eq!(&*known.name, "gitlab.example.com:system:serviceaccount:ci:agent/runner-1");
+    assert!(known.sees("spack/packages") && !known.sees("other"));
+    assert_eq!(known.bounds, Some(Bounds::OF_JOB));
+    assert_eq!(access.identify(Some(&token("other", "runner-1")), &[], 0), Err(Denied::NoGrant));
+    let nobodys = signer.token(|claims| {
+        claims["kubernetes.io"] = json!({"namespace": "ci", "serviceaccount": {"name": "agent"}});
+    });
+    assert!(access.identify(Some(&nobodys), &[], 0).is_err());
 }
