@@ -8,6 +8,12 @@ pub const ANSWER_BYTES: usize = 3 * 1024 * 1024;
 pub const ATTEMPT_BYTES: usize = 128;
 /// Bytes of a session's id.
 pub const SESSION_BYTES: usize = 64;
+/// Bytes of a ticket's id.
+pub const TICKET_BYTES: usize = 128;
+/// Bytes of the name of a ticket's owner.
+pub const OWNER_BYTES: usize = 256;
+/// Tags that a ticket may ask for beside those of its pool.
+pub const TICKET_TAGS: usize = 8;
 /// Tags of a runner that an agent may name.
 pub const RUNNER_TAGS: usize = 64;
 /// Bytes of one text field of a key.

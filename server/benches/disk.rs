@@ -122,7 +122,7 @@ async fn retain(store: &Store, newest: u64, full: u64, kept: u64) -> Result<()> 
             if age > kept {
                 store::replace_block(&mut batch, block, None);
             } else if age > full
-                && let Some(fewer) = store::thinned(&block, ROW, Millis(u64::MAX))
+                && let Some(fewer) = store::thinned(&block, ROW)
             {
                 store::replace_block(&mut batch, block, Some(fewer));
             }

@@ -8,7 +8,7 @@ mod running;
 mod tests;
 mod watch;
 
-use std::{future::Future, net::SocketAddr, sync::Arc};
+use std::{future::Future, net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::Context as _;
 use drain::Drain;
@@ -19,7 +19,7 @@ use crate::{
     clock::Clock,
     config::Config,
     domain::History,
-    gitlab::{self, Follower, Hooks},
+    gitlab::{self, Follower, Found, Hooks, Spool},
     guard::Guard,
     http,
     ingest::{self, Ingest, Worker},
@@ -101,7 +101,9 @@ impl App {
             abandon_after: config.abandon_after,
         });
         worker.resume().await.context("data_dir: cannot read the history")?;
-        let (hooks, follower) = Hooks::new(ingest.clone(), gitlab, Arc::clone(&metrics));
+        let kept = hooks_on_disk(&config.data_dir, &metrics).await;
+        let (hooks, follower) = Hooks::new(ingest.clone(), gitlab, kept, Arc::clone(&metrics));
+        let follower = Some(follower);
         Ok(Self {
             config,
             listeners,
@@ -146,4 +148,19 @@ impl App {
         tracing::info!(why, "stopping");
         running.drain(Drain::begin(limit, trouble)).await
     }
+}
+
+/// Job hooks that wait on disk. Without them the server still takes hooks, and a kill loses those that wait.
+async fn hooks_on_disk(data_dir: &Path, metrics: &Arc<Metrics>) -> Option<(Spool, Vec<Found>)> {
+    let (dir, metrics) = (data_dir.to_owned(), Arc::clone(metrics));
+    let opened = tokio::task::spawn_blocking(move || Spool::open(&dir, &metrics)).await;
+    let opened = opened.context("it ended badly").and_then(|opened| Ok(opened?));
+    opened
+        .inspect_err(|error| {
+            tracing::error!(
+                error = format!("{error:#}"),
+                "job hooks cannot be kept on disk: they wait in memory"
+            );
+        })
+        .ok()
 }

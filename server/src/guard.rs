@@ -1,7 +1,16 @@
 //! Who may call, in force: the file of access. It is read again when it changes, or a key set that it names, and at each SIGHUP; a
-//! file that is wrong is named, and what was in force stays.
+//! file that is wrong is named, and what was in force stays. Keys of issuers that are not in files are fetched.
+
+mod fetch;
+#[cfg(test)]
+mod issuer_tests;
+mod pass;
+mod rotate;
+#[cfg(test)]
+mod tests;
 
 use std::{
+    collections::HashMap,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError, RwLock,
@@ -10,11 +19,13 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow};
+pub(crate) use pass::Pass;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock::Clock,
-    identity::{Access, AccessFile, Denied, Identity, Role, bearer},
+    identity::{Access, AccessFile, Denied, Fetched, Identity, Origin, Role, Sources, bearer},
     metrics::{Kind, Metrics},
     reload::{self, Stamp},
 };
@@ -24,6 +35,9 @@ const LOGGED: u64 = 10;
 
 /// A file and how it looked.
 type Look = (PathBuf, Option<Stamp>);
+
+/// Keys that are fetched, by where they are.
+type Origins = HashMap<Origin, Arc<Fetched>>;
 
 /// A handle on who may call. Without a file everybody may do everything.
 #[derive(Debug, Clone)]
@@ -35,6 +49,11 @@ struct Shared {
     in_force: RwLock<Option<Arc<Access>>>,
     /// Of the files as they were read last, right or wrong.
     stamps: Mutex<Vec<Look>>,
+    /// The issuers in force whose keys are fetched.
+    origins: Mutex<Origins>,
+    origins_changed: Notify,
+    /// How often access changed.
+    changes: watch::Sender<u64>,
     metrics: Arc<Metrics>,
     clock: Clock,
     /// Refusals in the second that the upper half names.
@@ -47,17 +66,18 @@ impl Guard {
     /// # Errors
     /// The file, or one that it names, cannot be read or is wrong.
     pub(crate) fn open(file: Option<PathBuf>, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
-        let (access, stamps) = match &file {
-            Some(path) => {
-                let (access, stamps) = read(path);
-                (Some(Arc::new(access.context("access_file")?)), stamps)
-            }
-            None => (None, Vec::new()),
+        let read = file.as_deref().map(|path| Read::new(path, &Origins::new()));
+        let Read { access, stamps, origins } = match read {
+            Some(read) => read,
+            None => Read { access: Ok(None), stamps: Vec::new(), origins: Origins::new() },
         };
         Ok(Self(Arc::new(Shared {
             file,
-            in_force: RwLock::new(access),
+            in_force: RwLock::new(access.context("access_file")?.map(Arc::new)),
             stamps: Mutex::new(stamps),
+            origins: Mutex::new(origins),
+            origins_changed: Notify::new(),
+            changes: watch::Sender::new(0),
             metrics,
             clock: Clock,
             logged: AtomicU64::new(0),
@@ -81,16 +101,33 @@ impl Guard {
         role: Role,
         what: &str,
     ) -> Result<Arc<Identity>, Denied> {
+        self.identify(authorization, certificate, role)
+            .inspect_err(|denied| self.refused(denied, self.now(), what))
+    }
+
+    /// As [`Self::check`], without a word of it anywhere.
+    fn identify(
+        &self,
+        authorization: Option<&str>,
+        certificate: &[String],
+        role: Role,
+    ) -> Result<Arc<Identity>, Denied> {
         let access = self.0.in_force.read().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(access) = access else { return Ok(Identity::anyone()) };
-        let now = self.0.clock.now_unix_ms() / 1000;
-        let token = authorization.map(bearer).transpose();
-        let known = token.and_then(|token| access.identify(token.as_deref(), certificate, now));
-        let allowed = known.and_then(|identity| {
-            let name = Arc::clone(&identity.name);
-            if identity.roles.has(role) { Ok(identity) } else { Err(Denied::NotAllowed { name, role }) }
-        });
-        allowed.inspect_err(|denied| self.refused(denied, now, what))
+        let token = authorization.map(bearer).transpose()?;
+        let identity = access.identify(token.as_deref(), certificate, self.now())?;
+        let name = Arc::clone(&identity.name);
+        if identity.roles.has(role) { Ok(identity) } else { Err(Denied::NotAllowed { name, role }) }
+    }
+
+    /// Seconds since 1970.
+    fn now(&self) -> u64 {
+        self.0.clock.now_unix_ms() / 1000
+    }
+
+    /// Another number after each change of access.
+    fn generation(&self) -> u64 {
+        *self.0.changes.borrow()
     }
 
     /// Counts a refusal, and logs it unless many came within this second.
@@ -103,12 +140,14 @@ impl Guard {
         }
     }
 
-    /// Takes changed files over until `end`.
+    /// Takes changed files and keys over until `end`.
     ///
     /// # Errors
     /// The signal cannot be heard.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
-        reload::watch("access_file", end, move |asked| self.look(asked)).await
+        let keys = rotate::keep_all(Arc::clone(&self.0), end.clone());
+        let files = reload::watch("access_file", end, move |asked| self.look(asked));
+        tokio::try_join!(files, keys).map(|_both| ())
     }
 
     /// Reads all files again if one has changed, or somebody `asked`.
@@ -119,14 +158,18 @@ impl Guard {
         if !changed && !asked {
             return;
         }
-        let (access, now) = read(path);
-        *stamps = now;
-        let kind = if access.is_ok() { "taken" } else { "refused" };
+        let mut origins = self.0.origins.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = Read::new(path, &origins);
+        *stamps = read.stamps;
+        let kind = if read.access.is_ok() { "taken" } else { "refused" };
         self.0.metrics.access_reloads.get_or_create(&Kind::of(kind)).inc();
-        match access {
+        match read.access {
             Ok(access) => {
                 tracing::info!(target: "plimsoll_server::audit", ?access, "took the file of access over");
-                *self.0.in_force.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(access));
+                *origins = read.origins;
+                *self.0.in_force.write().unwrap_or_else(PoisonError::into_inner) = access.map(Arc::new);
+                self.0.origins_changed.notify_one();
+                self.0.changes.send_modify(|changes| *changes += 1);
             }
             Err(error) => {
                 let error = format!("{error:#}");
@@ -136,19 +179,39 @@ impl Guard {
     }
 }
 
-/// What the file says, and the stamps of all files that were read for it, taken before they were.
-fn read(path: &Path) -> (anyhow::Result<Access>, Vec<Look>) {
-    let mut stamps = vec![stamp(path)];
-    let file = text(path).and_then(|text| AccessFile::parse(&text).map_err(|wrong| anyhow!(wrong)));
-    let file = match file.with_context(|| path.display().to_string()) {
-        Ok(file) => file,
-        Err(error) => return (Err(error), stamps),
-    };
-    let beside = |named: &Path| path.parent().map_or_else(|| named.to_owned(), |dir| dir.join(named));
-    stamps.extend(file.files().map(|named| stamp(&beside(named))));
-    let keys = |named: &PathBuf| text(&beside(named)).map_err(|error| format!("{error:#}"));
-    let access = Access::new(file, keys).map_err(|wrong| anyhow!("{}: {wrong}", path.display()));
-    (access, stamps)
+/// What the file says.
+struct Read {
+    access: anyhow::Result<Option<Access>>,
+    /// Of all files that were read for it, taken before they were.
+    stamps: Vec<Look>,
+    origins: Origins,
+}
+
+impl Read {
+    /// Reads the file. Keys that are `known` need not be fetched again.
+    fn new(path: &Path, known: &Origins) -> Self {
+        let mut stamps = vec![stamp(path)];
+        let file = text(path).and_then(|text| AccessFile::parse(&text).map_err(|wrong| anyhow!(wrong)));
+        let file = match file.with_context(|| path.display().to_string()) {
+            Ok(file) => file,
+            Err(error) => return Self { access: Err(error), stamps, origins: Origins::new() },
+        };
+        let beside = |named: &Path| path.parent().map_or_else(|| named.to_owned(), |dir| dir.join(named));
+        stamps.extend(file.files().map(|named| stamp(&beside(named))));
+        let read = |named: &PathBuf| text(&beside(named)).map_err(|error| format!("{error:#}"));
+        let origins = Mutex::new(Origins::new());
+        let fetched = |mut origin: Origin| {
+            for named in [&mut origin.ca_file, &mut origin.bearer_file].into_iter().flatten() {
+                *named = beside(named);
+            }
+            let place = known.get(&origin).cloned().unwrap_or_default();
+            let mut origins = origins.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(origins.entry(origin).or_insert(place))
+        };
+        let access = Access::new(file, Sources { read: &read, fetched: &fetched });
+        let access = access.map(Some).map_err(|wrong| anyhow!("{}: {wrong}", path.display()));
+        Self { access, stamps, origins: origins.into_inner().unwrap_or_else(PoisonError::into_inner) }
+    }
 }
 
 /// `None` for what cannot be looked at.
@@ -159,56 +222,4 @@ fn stamp(path: &Path) -> Look {
 fn text(path: &Path) -> anyhow::Result<String> {
     let bytes = reload::stamp(path).context("cannot be read")?.1;
     reload::text(path, bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    /// SHA-256 of `secret`.
-    const SECRET: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
-
-    fn file(role: &str) -> String {
-        format!("[[token]]\nname = \"one\"\nsha256 = \"{SECRET}\"\nroles = [\"{role}\"]\n")
-    }
-
-    #[test]
-    fn a_changed_file_is_taken_over_and_a_wrong_one_leaves_the_old_in_force() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("access.toml");
-        fs::write(&path, file("reader")).unwrap();
-        let metrics = Arc::new(Metrics::new());
-        let guard = Guard::open(Some(path.clone()), Arc::clone(&metrics)).unwrap();
-        let may = |role| guard.check(Some("Bearer secret"), &[], role, "test").is_ok();
-        assert!(may(Role::Reader) && !may(Role::Agent));
-        fs::write(&path, file("reader") + "nonsense = 1\n").unwrap();
-        guard.look(false);
-        assert!(may(Role::Reader) && !may(Role::Agent));
-        fs::write(&path, file("agent")).unwrap();
-        guard.look(false);
-        assert!(may(Role::Agent) && !may(Role::Reader));
-        let count = |kind| metrics.access_reloads.get_or_create(&Kind::of(kind)).get();
-        assert_eq!((count("taken"), count("refused")), (1, 1));
-        fs::remove_file(&path).unwrap();
-        guard.look(false);
-        assert!(may(Role::Agent), "a file that is gone for a moment opens nothing and shuts nobody out");
-    }
-
-    #[test]
-    fn whoever_is_refused_is_counted_by_the_reason_and_a_flood_is_not_logged_line_by_line() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("access.toml");
-        fs::write(&path, file("reader")).unwrap();
-        let metrics = Arc::new(Metrics::new());
-        let guard = Guard::open(Some(path), Arc::clone(&metrics)).unwrap();
-        for authorization in [None, Some("Bearer wrong"), Some("Digest x"), Some("Basic ???")] {
-            assert!(guard.check(authorization, &[], Role::Reader, "test").is_err(), "{authorization:?}");
-        }
-        // what browsers and Prometheus can send: any name, the token as password
-        assert!(guard.check(Some("Basic YW55Ym9keTpzZWNyZXQ="), &[], Role::Reader, "test").is_ok());
-        let count = |kind| metrics.access_refused.get_or_create(&Kind::of(kind)).get();
-        assert_eq!((count("nobody"), count("not_accepted")), (1, 3));
-    }
 }

@@ -30,6 +30,7 @@
 //! | [`fuzz`] | every parser of foreign bytes, for fuzzers |
 //! | `mask` | secrets in foreign text |
 //! | `log`, `traces` | where log lines go, and spans |
+//! | `outgoing` | what the server asks of others over HTTP |
 //! | `gitlab` | job hooks, and what GitLab is asked about them |
 //! | `stats` | totals, groups, steps |
 //! | [`store`] | bytes on disk: format, sled, memory twin |
@@ -59,6 +60,7 @@ mod learned;
 mod log;
 mod mask;
 mod metrics;
+mod outgoing;
 pub mod placement;
 mod placing;
 pub mod predict;

@@ -120,6 +120,8 @@ metrics! {
         "Times that rules and retry policy were read again: taken, refused (those in force stayed)";
     access_reloads: Kinds = "access_reloads",
         "Readings of a changed file of access, by what became of it: taken, refused (the old one stays in force)";
+    issuer_fetches: Kinds = "issuer_fetches",
+        "Questions to issuers for their keys, by what became of them; keys from before serve on for a day";
     access_refused: Kinds = "access_refused", "Callers that were refused, by the reason";
     rules_refused: Gauge = "rules_refused",
         "1 if the rules or the retry policy on disk are wrong and not in force";
@@ -130,7 +132,9 @@ metrics! {
         "Predictions that were put into a pool: fits, clamped (no pool has as much), none (no pool takes it)";
     allocations: Kinds = "allocations",
         "Requests for an allocation: answered, late (the defaults were sent), refused, shadow (nothing was sent)";
-    hooks: Kinds = "hooks", "Job hooks, by what became of them; dropped: the queue was full";
+    hooks: Kinds = "hooks",
+        "Job hooks, by what became of them; dropped: the queue was full; not kept: taken in memory alone";
+    hooks_on_disk: Gauge = "hooks_on_disk", "Job hooks that are on disk until they are worked on";
     gitlab_requests: Kinds = "gitlab_requests",
         "Questions to GitLab, by what became of them; without a turn: there were too many, or it is away";
     gitlab_queue: Gauge = "gitlab_queue_jobs", "Ended jobs that GitLab shall be asked about";

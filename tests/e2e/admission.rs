@@ -61,6 +61,13 @@ fn start_in(dir: tempfile::TempDir, tls: TlsConnector, options: &[&str]) -> Webh
 }
 
 impl Webhook {
+    /// The same after a kill, over the same data.
+    pub(crate) fn killed_and_started(self, options: &[&str]) -> Self {
+        let Self { server, tls, _dir: dir } = self;
+        server.kill().unwrap();
+        start_in(dir, tls, options)
+    }
+
     /// Status and body of a POST.
     async fn post(&self, path: &str, body: &str) -> (u16, String) {
         let stream = TcpStream::connect(self.server.admission.unwrap()).await.unwrap();

@@ -63,6 +63,47 @@ fn post(server: &Server, body: &str) -> u16 {
     answer.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
+/// A job that memory ended, as GitLab tells of it.
+fn killed_hook(address: SocketAddr) -> String {
+    let hook = json!({
+        "object_kind": "build", "build_id": 12345, "build_name": "curl@8.15.0 /abcdefg", "build_status": "failed",
+        "build_failure_reason": "runner_system_failure", "pipeline_id": 777, "project_id": 5, "ref": "develop",
+        "project": {"web_url": format!("http://{address}/x/y"), "path_with_namespace": "spack/spack-packages"},
+    });
+    hook.to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hook_that_was_taken_outlives_a_kill_and_so_does_the_bigger_size_of_its_job() {
+    // it takes connections and says nothing
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "glpat-1\n").unwrap();
+    let file = file.path().display().to_string();
+    let options = |address: SocketAddr| {
+        let url = format!("http://{address}");
+        let on = ["--admit-mode", "on", "--admit-confidence", "0.000001"];
+        let gitlab = ["--gitlab-url", &url, "--gitlab-token-file", &file];
+        [on, gitlab].concat().into_iter().map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    let texts = |options: &[String]| -> Vec<&'static str> {
+        options.iter().map(|text| &*text.clone().leak()).collect()
+    };
+    let webhook = start(&texts(&options(silent.local_addr().unwrap())));
+    let (first, _) = webhook.admit(&pod()).await;
+    let (address, _heard) = gitlab();
+    assert_eq!(post(&webhook.server, &killed_hook(address)), 200);
+    let webhook = webhook.killed_and_started(&texts(&options(address)));
+    let judged = async || webhook.server.get("/metrics").unwrap().1;
+    let done = "plimsoll_hooks_total{kind=\"judged\"} 1\n";
+    plimsoll_tests::eventually("the job is judged", judged, |metrics| metrics.contains(done)).await;
+    let webhook = webhook.killed_and_started(&texts(&options(address)));
+    let (again, _) = webhook.admit(&pod()).await;
+    assert!(memory_limit(&again) > memory_limit(&first), "{again}");
+    let why = &again["metadata"]["annotations"]["plimsoll/sized"];
+    assert!(matches!(why, Value::String(why) if why.contains("ran out of memory")), "{why}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_pod_after_a_killed_job_that_nobody_measured_gets_more_memory() {
     let (address, heard) = gitlab();
@@ -75,12 +116,7 @@ async fn the_pod_after_a_killed_job_that_nobody_measured_gets_more_memory() {
         webhook.attempt(&format!("before-{number}"), "1", 900 + number, false).await;
     }
     let (first, _) = webhook.admit(&pod()).await;
-    let hook = json!({
-        "object_kind": "build", "build_id": 12345, "build_name": "curl@8.15.0 /abcdefg", "build_status": "failed",
-        "build_failure_reason": "runner_system_failure", "pipeline_id": 777, "project_id": 5, "ref": "develop",
-        "project": {"web_url": format!("http://{address}/x/y"), "path_with_namespace": "spack/spack-packages"},
-    });
-    assert_eq!(post(&webhook.server, &hook.to_string()), 200);
+    assert_eq!(post(&webhook.server, &killed_hook(address)), 200);
     let judged = async || {
         let (_, metrics) = webhook.server.get("/metrics").unwrap();
         metrics.contains("plimsoll_hooks_total{kind=\"judged\"} 1\n")

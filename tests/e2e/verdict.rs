@@ -5,13 +5,12 @@ use std::{
     fs,
     io::Write as _,
     process::{Command, Stdio},
-    time::{Duration, Instant},
 };
 
 use plimsoll_proto::v1::{
     self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
 };
-use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello};
+use plimsoll_tests::{Programs, Sender, Server, batch, eventually, finish, hello};
 use tonic::{Code, Status};
 
 /// Runs `plimsoll-server classify` over these lines; code, lines of the answer, complaints.
@@ -163,15 +162,13 @@ async fn rules_are_taken_over_while_the_server_runs_and_wrong_ones_are_not() {
     };
     assert_eq!(cause("before").await, pb::Cause::Unknown);
     fs::write(&file, own).unwrap();
-    // a new attempt each time: the same question gets the same answer
-    let until = Instant::now() + Duration::from_mins(2);
-    for n in 0.. {
-        if cause(&format!("later-{n}")).await == pb::Cause::Contention {
-            break;
-        }
-        assert!(Instant::now() < until, "the rule was not taken over");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+    let mut asked = 0;
+    let look = async || {
+        // a new attempt each time: the same question gets the same answer
+        asked += 1;
+        cause(&format!("later-{asked}")).await
+    };
+    eventually("the rule is taken over", look, |cause| *cause == pb::Cause::Contention).await;
     assert_eq!(cause("before").await, pb::Cause::Unknown, "an answer that was given stands");
     server.stop().unwrap();
     fs::write(&file, own.replace("'the", "'(the")).unwrap();

@@ -91,6 +91,9 @@ pub struct Settings {
     pub agent_memory: Bytes,
     /// Address at which that agent finds this server.
     pub agent_server: String,
+    /// Audience of the service account's token that the agent shows to this server, as `access_file` names it; without it the agent
+    /// shows none.
+    pub agent_audience: Option<String>,
 }
 
 impl Default for Settings {
@@ -116,6 +119,7 @@ impl Default for Settings {
             agent_cpu: Cores(0.02),
             agent_memory: Bytes(32 << 20),
             agent_server: "http://plimsoll:7410".to_owned(),
+            agent_audience: None,
         }
     }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::core::v1::{
-        Capabilities, Container, EmptyDirVolumeSource, EnvVar, Pod, PodSpec, ResourceRequirements,
-        SecurityContext, Volume, VolumeMount,
+        Capabilities, Container, EmptyDirVolumeSource, EnvVar, Pod, PodSpec, ProjectedVolumeSource,
+        ResourceRequirements, SecurityContext, ServiceAccountTokenProjection, Volume, VolumeMount,
+        VolumeProjection,
     },
     apimachinery::pkg::api::resource::Quantity,
 };
@@ -25,6 +26,17 @@ const AGENT: &str = "plimsoll/agent";
 const SPOOL: &str = "/tmp/plimsoll";
 /// A day of samples at the default interval.
 const SPOOL_BYTES: &str = "64Mi";
+/// `off` keeps the token away from the agent.
+const AGENT_TOKEN: &str = "plimsoll/agent-token";
+/// Name of the volume with the agent's token.
+const TOKEN: &str = "plimsoll-token";
+/// Where that is, and the file in it.
+const TOKEN_DIR: &str = "/var/run/secrets/plimsoll";
+const TOKEN_FILE: &str = "token";
+/// How long a token is good for. The kubelet writes a new one when a fifth of it is left, and the agent reads it for each
+/// connection.
+const TOKEN_SECONDS: i64 = 3600;
+
 /// Puts the agent beside the build, if there is an image for it and nothing against it. The containers then share their process
 /// namespace: that is how one finds the other.
 pub(super) fn apply(pod: &mut Pod, job: &Job, settings: &Settings, pool: &str) -> bool {
@@ -32,11 +44,23 @@ pub(super) fn apply(pod: &mut Pod, job: &Job, settings: &Settings, pool: &str) -
     if annotation(pod, AGENT) == Some(OFF) {
         return false;
     }
+    let no_token = annotation(pod, AGENT_TOKEN) == Some(OFF);
     let Some(spec) = pod.spec.as_mut() else { return false };
     let Some(rights) = rights(spec, job).filter(|_| !is_against(spec)) else { return false };
     let mut said = asked(spec, job);
     said.extend(Some(("PLIMSOLL_POOL", pool.to_owned())).filter(|_| !pool.is_empty()));
-    let container = agent(image, job, settings, rights, said);
+    let audience = settings.agent_audience.as_ref().filter(|_| !no_token);
+    said.extend(audience.map(|_| ("PLIMSOLL_TOKEN_FILE", format!("{TOKEN_DIR}/{TOKEN_FILE}"))));
+    let mut container = agent(image, job, settings, rights, said);
+    if let Some(audience) = audience {
+        container.volume_mounts.get_or_insert_default().push(VolumeMount {
+            name: TOKEN.to_owned(),
+            mount_path: TOKEN_DIR.to_owned(),
+            read_only: Some(true),
+            ..VolumeMount::default()
+        });
+        spec.volumes.get_or_insert_default().push(token(audience));
+    }
     spec.share_process_namespace = Some(true);
     spec.init_containers.get_or_insert_default().push(container);
     spec.volumes.get_or_insert_default().push(Volume {
@@ -50,12 +74,24 @@ pub(super) fn apply(pod: &mut Pod, job: &Job, settings: &Settings, pool: &str) -
     true
 }
 
+/// A token that says which service account the pod has, to this server and nobody else. Only the agent has it, in a volume of its own.
+fn token(audience: &str) -> Volume {
+    let token = ServiceAccountTokenProjection {
+        audience: Some(audience.to_owned()),
+        expiration_seconds: Some(TOKEN_SECONDS),
+        path: TOKEN_FILE.to_owned(),
+    };
+    let source = VolumeProjection { service_account_token: Some(token), ..VolumeProjection::default() };
+    let projected = ProjectedVolumeSource { sources: Some(vec![source]), ..ProjectedVolumeSource::default() };
+    Volume { name: TOKEN.to_owned(), projected: Some(projected), ..Volume::default() }
+}
+
 /// The name is taken, or the pod says itself how far its processes see each other, or it is of another world.
 fn is_against(spec: &PodSpec) -> bool {
     let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
     let mut volumes = spec.volumes.iter().flatten();
     containers.any(|container| container.name == NAME)
-        || volumes.any(|volume| volume.name == NAME)
+        || volumes.any(|volume| [NAME, TOKEN].contains(&volume.name.as_str()))
         || spec.share_process_namespace == Some(false)
         || spec.host_pid == Some(true)
         || spec.os.as_ref().is_some_and(|os| os.name != "linux")

@@ -1,4 +1,5 @@
 mod place;
+mod token;
 
 use serde_json::{Value, json};
 

@@ -274,6 +274,14 @@ impl Config {
         let gitlab = &self.gitlab;
         let wrong = gitlab.url.is_some() != gitlab.token_file.is_some();
         check(wrong, "gitlab_url", "needs gitlab_token_file, and gitlab_token_file needs gitlab_url");
+        let gantry = &self.gantry;
+        let wrong =
+            gantry.extras.contains(&gantry::Extra::EphemeralStorage) && gantry.ephemeral_storage.is_empty();
+        check(
+            wrong,
+            "allocation_extras",
+            "names ephemeral_storage, which nobody measures: say how much with allocation_ephemeral_storage",
+        );
         let admission = &self.admission;
         let (certificate, key) = (admission.certificate.is_some(), admission.key.is_some());
         let wrong = admission.listen.is_some() && !(certificate && key);

@@ -84,25 +84,36 @@ pub(super) fn on_off(text: &str) -> Result<bool, String> {
 
 /// Shares by name: `e4s=10%,*=0`. A name stands once.
 pub(super) fn shares(text: &str) -> Result<Vec<(String, f64)>, String> {
-    let mut shares: Vec<(String, f64)> = Vec::new();
+    by_stack(text, "share of a stack; write it as e4s=10% or *=10%", |share| match share {
+        "0" | "0%" => Ok(0.0),
+        share => fraction(share, 1.0),
+    })
+}
+
+/// Sizes by name: `e4s=40GiB,*=20GiB`. A name stands once.
+pub(super) fn sizes(text: &str) -> Result<Vec<(String, Bytes)>, String> {
+    by_stack(text, "size for a stack; write it as e4s=40GiB or *=20GiB", size)
+}
+
+fn by_stack<T>(
+    text: &str,
+    what: &str,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<(String, T)>, String> {
+    let mut all: Vec<(String, T)> = Vec::new();
     for word in list(text) {
-        let wrong =
-            || format!("{word:?} is not a share of a stack; write it as e4s=10% or *=10% for all others");
-        let (name, share) = word.rsplit_once('=').ok_or_else(wrong)?;
-        let (name, share) = (name.trim(), share.trim());
-        let share = match share {
-            "0" | "0%" => 0.0,
-            share => fraction(share, 1.0)?,
-        };
+        let wrong = || format!("{word:?} is not a {what} for all others");
+        let (name, value) = word.rsplit_once('=').ok_or_else(wrong)?;
+        let (name, value) = (name.trim(), read(value.trim())?);
         if name.is_empty() || name.len() > plimsoll_proto::limits::KEY_FIELD_BYTES {
             return Err(wrong());
         }
-        if shares.iter().any(|(known, _)| known == name) {
+        if all.iter().any(|(known, _)| known == name) {
             return Err(format!("{name:?} stands twice"));
         }
-        shares.push((name.to_owned(), share));
+        all.push((name.to_owned(), value));
     }
-    Ok(shares)
+    Ok(all)
 }
 
 fn fraction(text: &str, most: f64) -> Result<f64, String> {
@@ -137,6 +148,15 @@ mod tests {
         assert_eq!(shares(""), Ok(Vec::new()));
         for bad in ["e4s", "=1%", "e4s=10", "e4s=-1%", "e4s=many", "e4s=1%,e4s=2%", "e4s="] {
             assert!(shares(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_of_stacks_are_read_each_once() {
+        let expected = vec![("e4s".to_owned(), Bytes(40 << 30)), ("*".to_owned(), Bytes(20 << 30))];
+        assert_eq!(sizes("e4s=40GiB, *=20GiB"), Ok(expected));
+        for bad in ["20GiB", "e4s=", "e4s=0", "e4s=much", "e4s=1GiB,e4s=2GiB"] {
+            assert!(sizes(bad).is_err(), "{bad}");
         }
     }
 

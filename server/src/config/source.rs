@@ -134,7 +134,7 @@ pub struct Args {
     /// Project of the specs that stock Spack asks for [default: that of the newest attempt].
     #[arg(long, value_name = "PATH")]
     allocation_project: Option<String>,
-    /// What stock Spack is sent beside the two requests: any of `memory_limit,cpu_limit,build_jobs`.
+    /// What stock Spack is sent beside the two requests: any of `memory_limit,cpu_limit,build_jobs,ephemeral_storage`.
     #[arg(long, value_name = "LIST")]
     allocation_extras: Option<String>,
     /// The runner's `memory_request_overwrite_max_allowed`; a job that asks for more fails.
@@ -149,6 +149,13 @@ pub struct Args {
     /// The runner's `cpu_limit_overwrite_max_allowed`.
     #[arg(long, value_name = "CORES")]
     allocation_max_cpu_limit: Option<String>,
+    /// Disk that jobs of a stack shall ask for, which nobody measures: `e4s=40GiB,*=20GiB`, `*` for all others. Needed for
+    /// `ephemeral_storage` among `allocation_extras`.
+    #[arg(long, value_name = "LIST")]
+    allocation_ephemeral_storage: Option<String>,
+    /// The runner's `ephemeral_storage_request_overwrite_max_allowed`.
+    #[arg(long, value_name = "SIZE")]
+    allocation_max_ephemeral_storage: Option<String>,
     /// Exit codes at which GitLab shall try a job again: sent as `retry`.
     #[arg(long, value_name = "LIST")]
     allocation_retry_exit_codes: Option<String>,
@@ -219,6 +226,10 @@ pub struct Args {
     /// Address at which that agent finds this server [default: <http://plimsoll:7410>].
     #[arg(long, value_name = "URL")]
     admit_agent_server: Option<String>,
+    /// Audience of a service account's token that the agent beside a build shows to this server, as `access_file` names it for an
+    /// issuer of the kind kubernetes; without it the agent shows none.
+    #[arg(long, value_name = "WORD")]
+    admit_agent_audience: Option<String>,
     /// What a GiB and a core cost for an hour, as 0.005/0.04; of single pools after it, as 0.005/0.04, big=0.006/0.05.
     #[arg(long, value_name = "PRICES")]
     prices: Option<String>,
@@ -359,6 +370,8 @@ impl Args {
             ("allocation_max_memory_limit", &self.allocation_max_memory_limit),
             ("allocation_max_cpu_request", &self.allocation_max_cpu_request),
             ("allocation_max_cpu_limit", &self.allocation_max_cpu_limit),
+            ("allocation_ephemeral_storage", &self.allocation_ephemeral_storage),
+            ("allocation_max_ephemeral_storage", &self.allocation_max_ephemeral_storage),
             ("allocation_retry_exit_codes", &self.allocation_retry_exit_codes),
             ("allocation_within", &self.allocation_within),
             ("collect_token_file", &self.collect_token_file),
@@ -382,6 +395,7 @@ impl Args {
             ("admit_agent_cpu", &self.admit_agent_cpu),
             ("admit_agent_memory", &self.admit_agent_memory),
             ("admit_agent_server", &self.admit_agent_server),
+            ("admit_agent_audience", &self.admit_agent_audience),
             ("prices", &self.prices),
             ("currency", &self.currency),
             ("ref_classes", &self.ref_classes),

@@ -122,6 +122,17 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("allocation_max_cpu_limit", gantry.max_cpu_limit, some_cores, |c: &Option<Cores>| show_cores(
         *c
     )),
+    setting!("allocation_ephemeral_storage", gantry.ephemeral_storage, parse::sizes, |sizes: &Vec<(
+        String,
+        Bytes,
+    )>| {
+        sizes.iter().map(|(stack, bytes)| format!("{stack}={}", size(*bytes))).collect::<Vec<_>>().join(",")
+    }),
+    setting!("allocation_max_ephemeral_storage", gantry.max_ephemeral_storage, some_size, |b: &Option<
+        Bytes,
+    >| show_size(
+        *b
+    )),
     setting!("allocation_retry_exit_codes", gantry.retry_exit_codes, exit_codes, |codes: &Vec<u8>| {
         codes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
     }),
@@ -174,6 +185,12 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("admit_agent_cpu", admission.agent_cpu, parse::cores, |c: &Cores| show_cores(Some(*c))),
     setting!("admit_agent_memory", admission.agent_memory, parse::size, |b: &Bytes| size(*b)),
     setting!("admit_agent_server", admission.agent_server, plain, String::clone),
+    setting!(
+        "admit_agent_audience",
+        admission.agent_audience,
+        |t| plain(t).map(Some),
+        |audience: &Option<String>| { audience.clone().unwrap_or_default() }
+    ),
     setting!("prices", stats.prices, Prices::parse, ToString::to_string),
     setting!("currency", stats.currency, currency, String::clone),
     setting!("ref_classes", stats.ref_classes, RefClasses::parse, ToString::to_string),

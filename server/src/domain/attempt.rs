@@ -59,6 +59,10 @@ id! {
     /// Which agent writes an attempt; the same over reconnections.
     SessionId, plimsoll_proto::limits::SESSION_BYTES
 }
+id! {
+    /// Id of a ticket: the caller's own, else a ULID.
+    TicketId, plimsoll_proto::limits::TICKET_BYTES
+}
 
 impl AttemptId {
     /// The id of an attempt that has none: in recorded failures nothing depends on it.

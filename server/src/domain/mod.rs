@@ -17,11 +17,12 @@ mod progress;
 mod sample;
 mod starvation;
 mod summary;
+mod ticket;
 mod told;
 mod units;
 mod verdict;
 
-pub use attempt::{Attempt, AttemptId, Opening, Predicted, Resources, SessionId, Source};
+pub use attempt::{Attempt, AttemptId, Opening, Predicted, Resources, SessionId, Source, TicketId};
 pub use beside::Beside;
 pub use brief::{Brief, Fact};
 pub use fault::Fault;
@@ -37,8 +38,10 @@ pub use progress::Progress;
 pub use sample::Sample;
 pub use starvation::Starvation;
 pub use summary::{Origin, Summary, Totals};
+pub use ticket::{Claim, Ticket};
 pub use told::{End, Told};
 pub use units::{Bytes, Cores, CpuMicros, Micros, Millis};
 pub use verdict::{
-    Action, Cost, Evidence, EvidenceLine, EvidenceSource, Growth, ListedRun, Outlook, Signature, Verdict,
+    Action, Cost, Evidence, EvidenceLine, EvidenceSource, Growth, JobName, ListedRun, Outlook, Signature,
+    Verdict,
 };

@@ -135,6 +135,29 @@ pub struct Verdict {
     /// When it was put on disk, milliseconds since 1970; `None` in records of earlier releases, and in one that is not on disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_unix_ms: Option<u64>,
+    /// Which job memory ended, so that its next pod is known by it after a restart too; `None` for other causes, and in records of
+    /// earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobName>,
+}
+
+/// How a CI system calls a job: every run of it within one pipeline has the same.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct JobName {
+    /// Its project.
+    pub project: String,
+    /// Its pipeline.
+    pub pipeline: String,
+    /// Its name there.
+    pub name: String,
+}
+
+impl JobName {
+    /// Of a key, if its labels tell pipeline and name.
+    pub fn of(key: &Key) -> Option<Self> {
+        let (pipeline, name) = key.job()?;
+        Some(Self { project: key.project.clone(), pipeline: pipeline.to_owned(), name: name.to_owned() })
+    }
 }
 
 /// What the failure is called, and what a retry of it would mean.

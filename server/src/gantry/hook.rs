@@ -5,9 +5,30 @@
 //! the wrong order: nothing depends on them.
 
 use plimsoll_proto::{job, limits, v1 as pb};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::domain::{AttemptId, End, Fault, Told};
+
+/// Where what is read stands in a hook: in itself, or in one of its objects.
+const READ: [(Option<&str>, &str); 14] = [
+    (None, "object_kind"),
+    (None, "build_id"),
+    (None, "build_status"),
+    (None, "build_failure_reason"),
+    (None, "build_name"),
+    (None, "build_stage"),
+    (None, "pipeline_id"),
+    (None, "project_id"),
+    (None, "ref"),
+    (None, "sha"),
+    (Some("commit"), "id"),
+    (Some("project"), "web_url"),
+    (Some("project"), "path_with_namespace"),
+    (Some("repository"), "homepage"),
+];
+
+/// Bytes that are kept of a text: more than any field of a key may have, so that one that is too long stays so.
+const KEPT_BYTES: usize = 2 * limits::KEY_FIELD_BYTES;
 
 /// What a hook is.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +46,8 @@ pub(crate) struct Ended {
     pub(crate) told: Told,
     /// Which job.
     pub(crate) job: Job,
+    /// The hook as GitLab wrote it, cut to what is read of it: [`read`] makes the same end of it.
+    pub(crate) said: Value,
 }
 
 /// A job as GitLab numbers it.
@@ -93,7 +116,35 @@ pub(crate) fn read(body: &[u8], instance: Option<&str>) -> Result<Hook, Fault> {
     let ids = [host.map(|host| format!("{host}:{id}")), Some(id.to_string())];
     let attempts = ids.into_iter().flatten().filter_map(|id| AttemptId::parse(&id).ok()).collect();
     let told = Told { attempts, end, reason: reason.to_owned(), cause: None, unneeded: false };
-    Ok(Hook::Ended(Box::new(Ended { told, job: read_job(&body, id, host) })))
+    Ok(Hook::Ended(Box::new(Ended { told, job: read_job(&body, id, host), said: cut(&body) })))
+}
+
+/// A hook without what is not read of it.
+fn cut(body: &Value) -> Value {
+    let mut cut = Map::new();
+    for (object, field) in READ {
+        let outer = object.map_or(Some(body), |object| body.get(object));
+        let Some(said) = outer.and_then(|outer| outer.get(field)) else { continue };
+        let kept = match said {
+            Value::String(text) => {
+                Value::from(text.get(..text.floor_char_boundary(KEPT_BYTES)).unwrap_or_default())
+            }
+            Value::Number(_) | Value::Bool(_) => said.clone(),
+            // nobody reads those, but they are not missing either
+            Value::Null | Value::Array(_) | Value::Object(_) => Value::Null,
+        };
+        let place = match object {
+            Some(object) => cut.entry(object).or_insert_with(|| Value::Object(Map::new())),
+            None => {
+                cut.insert(field.to_owned(), kept);
+                continue;
+            }
+        };
+        if let Value::Object(place) = place {
+            place.insert(field.to_owned(), kept);
+        }
+    }
+    Value::Object(cut)
 }
 
 /// What a hook says of its job; what it does not say is not known.
@@ -200,6 +251,30 @@ mod tests {
         let reason = ("build_failure_reason", json!("unknown_failure"));
         let success = told(ended(&[("build_status", json!("success")), reason]));
         assert_eq!((success.end, success.reason.as_str()), (End::Succeeded, ""));
+    }
+
+    #[test]
+    fn what_is_kept_of_a_hook_says_the_same_as_the_whole_of_it() {
+        let long = "x".repeat(100_000);
+        for change in [
+            vec![],
+            vec![("commit", json!({"id": 7, "message": long})), ("pipeline_id", Value::Null)],
+            vec![("project", json!({"web_url": 5})), ("repository", json!({"homepage": "https://a/b"}))],
+            vec![("ref", json!(long)), ("build_name", json!(long)), ("project_id", json!(["2"]))],
+            vec![("project", Value::Null), ("user", json!({"email": "secret"}))],
+        ] {
+            let whole = job(ended(&change));
+            let host = whole.job.host.as_ref().map(|host| format!("https://{host}"));
+            let text = whole.said.to_string();
+            assert!(text.len() < 8 * KEPT_BYTES && !text.contains("secret"), "{}", text.len());
+            let again = job(read(text.as_bytes(), host.as_deref()));
+            assert_eq!((&again.told, &again.said), (&whole.told, &whole.said));
+            let checked = |job: &Job| crate::grpc::checked_key(Some(job.key.clone())).ok();
+            assert_eq!(checked(&again.job), checked(&whole.job));
+            let key = pb::Key::default();
+            let rest = [again, whole].map(|ended| Job { key: key.clone(), ..ended.job });
+            assert_eq!(rest[0], rest[1]);
+        }
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::domain::{Bytes, Cores};
+use crate::{
+    domain::{Bytes, Cores},
+    shadow::ANY_STACK,
+};
 
 /// A variable that is sent beside the two requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,11 +16,13 @@ pub enum Extra {
     CpuLimit,
     /// `SPACK_BUILD_JOBS`.
     BuildJobs,
+    /// `KUBERNETES_EPHEMERAL_STORAGE_REQUEST`, for stacks whose size the operator says.
+    EphemeralStorage,
 }
 
 impl Extra {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::MemoryLimit, Self::CpuLimit, Self::BuildJobs];
+    pub const ALL: [Self; 4] = [Self::MemoryLimit, Self::CpuLimit, Self::BuildJobs, Self::EphemeralStorage];
 
     /// The word in the settings.
     pub fn as_str(self) -> &'static str {
@@ -25,6 +30,7 @@ impl Extra {
             Self::MemoryLimit => "memory_limit",
             Self::CpuLimit => "cpu_limit",
             Self::BuildJobs => "build_jobs",
+            Self::EphemeralStorage => "ephemeral_storage",
         }
     }
 }
@@ -45,6 +51,11 @@ pub struct Settings {
     pub max_cpu_request: Option<Cores>,
     /// The runner's `cpu_limit_overwrite_max_allowed`.
     pub max_cpu_limit: Option<Cores>,
+    /// Disk that the jobs of a stack ask for; `*` stands for every stack that is not named. Builds are not measured for it, so that
+    /// only the operator can say.
+    pub ephemeral_storage: Vec<(String, Bytes)>,
+    /// The runner's `ephemeral_storage_request_overwrite_max_allowed`.
+    pub max_ephemeral_storage: Option<Bytes>,
     /// Exit codes at which GitLab shall try a job again; none: nothing is said of retries.
     pub retry_exit_codes: Vec<u8>,
     /// After this time the defaults are sent.
@@ -53,6 +64,15 @@ pub struct Settings {
     pub token_file: Option<PathBuf>,
     /// File that holds the signing token of the job hook; with it every hook must be signed.
     pub signing_file: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Disk that a job of this stack asks for; `None` if nobody says.
+    pub(super) fn disk(&self, stack: &str) -> Option<Bytes> {
+        let named = |name: &str| self.ephemeral_storage.iter().find(|(known, _)| known == name);
+        let (_, bytes) = named(stack).or_else(|| named(ANY_STACK))?;
+        Some(self.max_ephemeral_storage.map_or(*bytes, |most| most.min(*bytes)))
+    }
 }
 
 impl Default for Settings {
@@ -65,6 +85,8 @@ impl Default for Settings {
             max_memory_limit: None,
             max_cpu_request: None,
             max_cpu_limit: None,
+            ephemeral_storage: Vec::new(),
+            max_ephemeral_storage: None,
             retry_exit_codes: Vec::new(),
             // a client asks for one spec after another: 1000 of them are under a minute even then
             answer_within: Duration::from_millis(50),

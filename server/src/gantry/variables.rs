@@ -39,13 +39,15 @@ struct Variables {
     memory_limit: Option<String>,
     #[serde(rename = "SPACK_BUILD_JOBS", skip_serializing_if = "Option::is_none")]
     build_jobs: Option<String>,
+    #[serde(rename = "KUBERNETES_EPHEMERAL_STORAGE_REQUEST", skip_serializing_if = "Option::is_none")]
+    disk: Option<String>,
 }
 
 /// A job keeps what it has. Spack takes it without a complaint, also with `require: [variables]`.
 pub(crate) const NOTHING: &str = r#"{"variables":{}}"#;
 
-/// What a job shall ask for.
-pub(crate) fn answer(prediction: &Prediction, settings: &Settings) -> Answer {
+/// What a job of `stack` shall ask for.
+pub(crate) fn answer(prediction: &Prediction, stack: &str, settings: &Settings) -> Answer {
     let sent = |extra| settings.extras.contains(&extra);
     let memory = |max: Option<Bytes>| max.map_or(u64::MAX, |max| max.0);
     let cpu = |max: Option<Cores>| max.map_or(u64::MAX, |max| quantity::millicores(max.0));
@@ -63,6 +65,10 @@ pub(crate) fn answer(prediction: &Prediction, settings: &Settings) -> Answer {
             cpu_limit: sent(Extra::CpuLimit).then(|| format!("{cpu_limit}m")),
             memory_limit: sent(Extra::MemoryLimit).then(|| mebibytes(memory_limit)),
             build_jobs: sent(Extra::BuildJobs).then(|| prediction.build_jobs.value.to_string()),
+            disk: settings
+                .disk(stack)
+                .filter(|_| sent(Extra::EphemeralStorage))
+                .map(|disk| mebibytes(disk.0)),
         },
     }
 }
@@ -92,7 +98,28 @@ mod tests {
     }
 
     fn text(prediction: &Prediction, settings: &Settings) -> String {
-        serde_json::to_string(&answer(prediction, settings)).unwrap()
+        serde_json::to_string(&answer(prediction, "", settings)).unwrap()
+    }
+
+    #[test]
+    fn disk_is_asked_for_where_the_operator_says_how_much_and_never_above_what_the_runner_allows() {
+        let gib = |n: u64| Bytes(n << 30);
+        let settings = Settings {
+            extras: vec![Extra::EphemeralStorage],
+            ephemeral_storage: vec![("e4s".into(), gib(40)), ("big".into(), gib(400))],
+            max_ephemeral_storage: Some(gib(100)),
+            ..Settings::default()
+        };
+        let disk = |stack: &str, settings: &Settings| {
+            let said = serde_json::to_value(answer(&sizes((2, 4), (500, 500)), stack, settings)).unwrap();
+            said["variables"].get("KUBERNETES_EPHEMERAL_STORAGE_REQUEST").cloned()
+        };
+        assert_eq!(disk("e4s", &settings), Some("40960Mi".into()));
+        assert_eq!(disk("big", &settings), Some("102400Mi".into()));
+        assert_eq!((disk("", &settings), disk("other", &settings)), (None, None), "nobody said how much");
+        let all = Settings { ephemeral_storage: vec![("*".into(), gib(20))], ..settings.clone() };
+        assert_eq!(disk("other", &all), Some("20480Mi".into()));
+        assert_eq!(disk("e4s", &Settings { extras: Vec::new(), ..settings }), None, "not switched on");
     }
 
     #[test]

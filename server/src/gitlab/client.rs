@@ -11,19 +11,8 @@ use axum::{
     body::Bytes,
     http::{HeaderValue, Request, StatusCode, header},
 };
-use http_body_util::{BodyExt as _, Empty};
-use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::{Client as Hyper, connect::HttpConnector},
-    rt::TokioExecutor,
-};
+use http_body_util::Empty;
 use tokio::time::{sleep, timeout};
-use tokio_rustls::rustls::{
-    ClientConfig, RootCertStore,
-    crypto::ring,
-    pki_types::{CertificateDer, pem::PemObject as _},
-};
 
 use super::{
     pace::{Pace, Terms, asked_for},
@@ -32,23 +21,12 @@ use super::{
 use crate::{
     clock::Clock,
     metrics::{Kind, Metrics},
+    outgoing::{self, Http, Keep, Unread},
     reload,
 };
 
 /// Times that one question is asked.
 const TRIES: u32 = 4;
-/// Most bytes that are read of an answer, whatever is kept of them: GitLab's own bound for a log is 100 MB, and what
-/// prints so much says why it failed at the end, which is then not seen.
-const READ_BYTES: usize = 64 * 1024 * 1024;
-
-/// What is kept of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Keep {
-    /// All of it, if it has at most so many bytes.
-    All(usize),
-    /// Its last bytes.
-    Last(usize),
-}
 
 /// An answer.
 #[derive(Debug)]
@@ -73,7 +51,7 @@ pub(super) enum Trouble {
 
 /// Asks GitLab. The token is never written anywhere.
 pub(crate) struct Client {
-    http: Hyper<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    http: Http,
     place: Place,
     token_file: PathBuf,
     token: Mutex<HeaderValue>,
@@ -101,12 +79,7 @@ impl Client {
             return Ok(None);
         };
         let token = Mutex::new(token(&file).context("gitlab_token_file")?);
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(trusting(settings)?)
-            .https_or_http()
-            .enable_http1()
-            .build();
-        let http = Hyper::builder(TokioExecutor::new()).build(connector);
+        let http = outgoing::client(settings.ca_file.as_deref()).context("gitlab_ca_file")?;
         Ok(Some(Self { http, place, token_file: file, token, pace: Pace::new(terms), metrics }))
     }
 
@@ -168,7 +141,7 @@ impl Client {
                 return (refused.0, Err(refused.1));
             }
             let has_more = head.headers.get("x-next-page").is_some_and(|page| !page.is_empty());
-            match read(body, keep).await {
+            match outgoing::read(body, keep).await {
                 Ok(body) => ("ok", Ok(Answer { body, has_more })),
                 Err(Unread::Cut) => ("cut", Err(Trouble::Away)),
                 Err(Unread::TooLarge) => ("too_large", Err(Trouble::Malformed)),
@@ -227,37 +200,6 @@ fn refused(status: StatusCode) -> Option<(&'static str, Trouble)> {
     })
 }
 
-enum Unread {
-    Cut,
-    TooLarge,
-}
-
-async fn read(mut body: Incoming, keep: Keep) -> Result<Vec<u8>, Unread> {
-    let (mut kept, mut read) = (Vec::new(), 0_usize);
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_broken| Unread::Cut)?.into_data() else { continue };
-        read = read.saturating_add(data.len());
-        kept.extend_from_slice(&data);
-        match keep {
-            Keep::All(most) if kept.len() > most => return Err(Unread::TooLarge),
-            // not at each piece: moving the kept bytes takes time
-            Keep::Last(most) if kept.len() > most.saturating_mul(4) => cut_front(&mut kept, most),
-            _ => {}
-        }
-        if read > READ_BYTES {
-            return Err(Unread::TooLarge);
-        }
-    }
-    if let Keep::Last(most) = keep {
-        cut_front(&mut kept, most);
-    }
-    Ok(kept)
-}
-
-fn cut_front(bytes: &mut Vec<u8>, most: usize) {
-    bytes.drain(..bytes.len().saturating_sub(most));
-}
-
 /// The token in a file.
 fn token(file: &std::path::Path) -> anyhow::Result<HeaderValue> {
     let bytes = reload::stamp(file)?.1;
@@ -271,22 +213,4 @@ fn token(file: &std::path::Path) -> anyhow::Result<HeaderValue> {
         .map_err(|_hidden| io::Error::other(format!("{} holds what no token holds", file.display())))?;
     token.set_sensitive(true);
     Ok(token)
-}
-
-/// Those whom the system trusts, and the CA that the operator names.
-fn trusting(settings: &Settings) -> anyhow::Result<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if let Some(file) = &settings.ca_file {
-        let found = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-        for certificate in
-            found.with_context(|| format!("gitlab_ca_file: {} is no PEM file", file.display()))?
-        {
-            roots.add(certificate).context("gitlab_ca_file holds no CA's certificate")?;
-        }
-    }
-    Ok(ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth())
 }

@@ -6,28 +6,41 @@
 //! | succeeded, of Spack | end of its log | if it found its work done already, its attempt teaches nothing |
 //! | any other, or of another GitLab | nothing | the hook counts alone |
 
-use std::sync::Arc;
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use plimsoll_proto::limits;
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Client,
-    client::{Keep, Trouble},
-    hooks::{Name, Waiting},
-    read, trace,
+    client::Trouble,
+    hooks::{QUEUE, Waiting},
+    read,
+    spool::{Kept, TOLD_FOR},
+    trace,
 };
 use crate::{
     domain::{AttemptId, End, Evidence, Key, Told},
     gantry::{Ended, Job},
     grpc,
-    ingest::Ingest,
+    ingest::{Ingest, Settled},
     metrics::{Kind, Metrics},
+    outgoing::Keep,
 };
 
 /// Jobs that are asked about at once.
 const AT_ONCE: usize = 4;
+/// Hooks that wait on disk for their attempt.
+const TOLD: usize = QUEUE;
+/// How often those are looked for that have waited for long enough.
+const FORGET: Duration = Duration::from_mins(1);
+/// After which a hook is worked on again that the store did not take.
+const AGAIN: Duration = Duration::from_secs(10);
 /// Largest answer about one job.
 const JOB_BYTES: usize = 1 << 20;
 /// Largest page of a list: a hundred jobs, each with its commit, user and runner.
@@ -38,114 +51,170 @@ const PAGES: u32 = 3;
 /// What the follower works with.
 #[derive(Debug)]
 pub(super) struct Parts {
-    pub(super) client: Client,
+    /// `None` if GitLab shall not be asked.
+    pub(super) client: Option<Client>,
     pub(super) ingest: Ingest,
     pub(super) metrics: Arc<Metrics>,
 }
 
-/// Who asks GitLab about ended jobs, one after another.
+/// Who works on what was taken: asks GitLab about ended jobs, one after another, and tells what is known of them.
 #[derive(Debug)]
 pub(crate) struct Follower {
     parts: Arc<Parts>,
     waiting: mpsc::Receiver<Waiting>,
+    /// Those of before the start, oldest first.
+    found: VecDeque<Waiting>,
+    /// Hooks on disk that were told before their attempt's end, oldest first.
+    told: VecDeque<(SystemTime, Kept)>,
 }
 
 impl Follower {
-    pub(super) fn new(parts: Parts, waiting: mpsc::Receiver<Waiting>) -> Self {
-        Self { parts: Arc::new(parts), waiting }
+    pub(super) fn new(parts: Parts, waiting: mpsc::Receiver<Waiting>, found: VecDeque<Waiting>) -> Self {
+        Self { parts: Arc::new(parts), waiting, found, told: VecDeque::new() }
     }
 
-    /// Works until `stop`; what waits then is told without having asked.
+    /// Works until `stop`. What waits then stays on disk for the next start; what has no file is told without having asked.
     ///
     /// # Errors
     /// None: it works until it is stopped.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> anyhow::Result<()> {
         let mut running = JoinSet::new();
+        let mut tick = tokio::time::interval(FORGET);
         loop {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                Some(_done) = running.join_next() => {}
-                Some(ended) = self.waiting.recv(), if running.len() < AT_ONCE => {
+                Some(done) = running.join_next() => self.told.extend(done.ok().flatten()),
+                _ = tick.tick() => self.forget_old(),
+                Some(waiting) = next(&mut self.found, &mut self.waiting), if running.len() < AT_ONCE => {
                     self.count();
-                    running.spawn(follow(Arc::clone(&self.parts), ended, stop.clone()));
+                    running.spawn(follow(Arc::clone(&self.parts), waiting, stop.clone()));
                 }
             }
         }
         while running.join_next().await.is_some() {}
         self.waiting.close();
-        while let Ok(Waiting { ended, name }) = self.waiting.try_recv() {
-            self.parts.tell(ended.told, name).await;
+        while let Ok(Waiting { ended, name, kept, answer, .. }) = self.waiting.try_recv() {
+            if kept.is_none() && answer.is_none() {
+                match self.parts.ingest.tell_in_turn(ended.told).await {
+                    Some(_told) => name.keep(),
+                    None => self.parts.count_dropped(),
+                }
+            }
         }
         Ok(())
     }
 
     fn count(&self) {
-        self.parts.metrics.gitlab_queue.set(i64::try_from(self.waiting.len()).unwrap_or(i64::MAX));
+        let waiting = self.waiting.len() + self.found.len();
+        self.parts.metrics.gitlab_queue.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+    }
+
+    /// Gives up attempts that never came: most jobs have no agent.
+    fn forget_old(&mut self) {
+        let now = SystemTime::now();
+        let is_old = |since: &SystemTime| now.duration_since(*since).is_ok_and(|time| time >= TOLD_FOR);
+        while self.told.len() > TOLD || self.told.front().is_some_and(|(since, _)| is_old(since)) {
+            let Some((_since, kept)) = self.told.pop_front() else { break };
+            kept.forget();
+        }
     }
 }
 
-async fn follow(parts: Arc<Parts>, Waiting { ended, name }: Waiting, stop: CancellationToken) {
-    let Ended { told, job } = *ended;
-    // what a hook says of itself is not lost with the answer
-    let said = stop.run_until_cancelled(parts.ask(&told, &job)).await;
-    let told = match said {
-        Some(Ok(told)) => told,
-        Some(Err(trouble)) => {
-            parts.metrics.hooks.get_or_create(&Kind::of("not_asked")).inc();
-            tracing::debug!(job = job.id, ?trouble, "a hook counts alone");
-            told
+/// The next hook: one of before the start first.
+async fn next(found: &mut VecDeque<Waiting>, queue: &mut mpsc::Receiver<Waiting>) -> Option<Waiting> {
+    match found.pop_front() {
+        Some(first) => Some(first),
+        None => queue.recv().await,
+    }
+}
+
+/// Works on one hook to its end; gives its file if it waits for its attempt.
+async fn follow(parts: Arc<Parts>, waiting: Waiting, stop: CancellationToken) -> Option<(SystemTime, Kept)> {
+    let Waiting { ended, name, kept, told_since, mut answer } = waiting;
+    loop {
+        let (told, settled) = match answer.take() {
+            Some(answer) => (ended.told.clone(), answer.await.ok()),
+            None => {
+                let asked = if told_since.is_some() {
+                    Some(ended.told.clone())
+                } else {
+                    stop.run_until_cancelled(parts.ask_or_not(&ended)).await
+                };
+                // what stands in a file is asked about after the next start
+                let told = asked.or_else(|| kept.is_none().then(|| ended.told.clone()))?;
+                let settled = parts.ingest.tell_in_turn(told.clone()).await;
+                (told, settled)
+            }
+        };
+        match settled {
+            None => {
+                if kept.is_none() {
+                    parts.count_dropped();
+                }
+                return None;
+            }
+            // a full disk may have room again
+            Some(Settled::Unwritable) => stop.run_until_cancelled(sleep(AGAIN)).await?,
+            Some(Settled::Remembered) => {
+                name.keep();
+                let kept = tokio::task::spawn_blocking(move || kept.map(|kept| kept.tell(&told))).await;
+                return Some((told_since.unwrap_or_else(SystemTime::now), kept.ok().flatten()?));
+            }
+            Some(Settled::Now | Settled::Known) => {
+                name.keep();
+                // that it is removed late, or not at all, is harmless
+                drop(tokio::task::spawn_blocking(move || kept.map(Kept::forget)));
+                return None;
+            }
         }
-        None => told,
-    };
-    parts.tell(told, name).await;
+    }
 }
 
 impl Parts {
-    /// Hands a hook on, as soon as there is room: its place here bounds how many wait for that.
-    async fn tell(&self, told: Told, name: Name) {
-        if self.ingest.tell_in_turn(told).await {
-            name.keep();
-        } else {
-            self.metrics.hooks.get_or_create(&Kind::of("dropped")).inc();
-            tracing::warn!("dropped a job hook: the writer has stopped");
-        }
+    fn count_dropped(&self) {
+        self.metrics.hooks.get_or_create(&Kind::of("dropped")).inc();
+        tracing::warn!("dropped a job hook: the writer has stopped");
+    }
+
+    /// What there is to tell, with GitLab's answers or without: what a hook says of itself is not lost with them.
+    async fn ask_or_not(&self, Ended { told, job, .. }: &Ended) -> Told {
+        let Some(client) = &self.client else { return told.clone() };
+        self.ask(client, told, job).await.unwrap_or_else(|trouble| {
+            self.metrics.hooks.get_or_create(&Kind::of("not_asked")).inc();
+            tracing::debug!(job = job.id, ?trouble, "a hook counts alone");
+            told.clone()
+        })
     }
 
     /// What there is to tell when GitLab was asked.
-    async fn ask(&self, told: &Told, job: &Job) -> Result<Told, Trouble> {
-        let is_here = job.host.as_deref().is_none_or(|host| host == self.client.host());
+    async fn ask(&self, client: &Client, told: &Told, job: &Job) -> Result<Told, Trouble> {
+        let is_here = job.host.as_deref().is_none_or(|host| host == client.host());
         let Some(project) = job.project.filter(|_| is_here) else { return Ok(told.clone()) };
         match told.end {
-            End::Failed => self.judge(told.clone(), job, project).await,
+            End::Failed => self.judge(client, told.clone(), job, project).await,
             End::Succeeded if job.is_spacks() => {
-                let unneeded = trace::is_unneeded(&self.log(project, job.id).await?);
+                let unneeded = trace::is_unneeded(&log(client, project, job.id).await?);
                 Ok(Told { unneeded, ..told.clone() })
             }
             End::Succeeded | End::Canceled => Ok(told.clone()),
         }
     }
 
-    async fn log(&self, project: u64, job: u64) -> Result<String, Trouble> {
-        let path = format!("projects/{project}/jobs/{job}/trace");
-        let answer = self.client.get(&path, Keep::Last(limits::LOG_TAIL_BYTES)).await?;
-        Ok(trace::text(&answer.body, limits::LOG_TAIL_BYTES))
-    }
-
     /// Has a failed job judged.
-    async fn judge(&self, told: Told, job: &Job, project: u64) -> Result<Told, Trouble> {
-        let log = self.log(project, job.id).await?;
+    async fn judge(&self, client: &Client, told: Told, job: &Job, project: u64) -> Result<Told, Trouble> {
+        let log = log(client, project, job.id).await?;
         let trace::End { exit, container_reason } = trace::end(&log);
         let (mut reason, mut name, mut pipeline) = (told.reason.clone(), job.name.clone(), job.pipeline);
         if reason.is_empty() || name.is_empty() || pipeline.is_none() {
             let path = format!("projects/{project}/jobs/{}", job.id);
-            let said = read::job(&self.client.get(&path, Keep::All(JOB_BYTES)).await?.body)?;
+            let said = read::job(&client.get(&path, Keep::All(JOB_BYTES)).await?.body)?;
             reason = if reason.is_empty() { said.failure_reason } else { reason };
             name = if name.is_empty() { said.name } else { name };
             pipeline = pipeline.or(said.pipeline);
         }
         let listed = match pipeline {
-            Some(pipeline) => self.runs(project, pipeline, &name).await?,
+            Some(pipeline) => runs(client, project, pipeline, &name).await?,
             None => Vec::new(),
         };
         let Some(attempt) = self.attempt(&told).await else { return Ok(told) };
@@ -178,28 +247,6 @@ impl Parts {
         }
     }
 
-    /// The failed and canceled runs of one job of a pipeline: a run that succeeded is not tried again.
-    async fn runs(
-        &self,
-        project: u64,
-        pipeline: u64,
-        name: &str,
-    ) -> Result<Vec<crate::domain::ListedRun>, Trouble> {
-        let mut runs = Vec::new();
-        for page in 1..=PAGES {
-            let path = format!(
-                "projects/{project}/pipelines/{pipeline}/jobs?include_retried=true&scope[]=failed&scope[]=canceled\
-                 &per_page=100&page={page}"
-            );
-            let answer = self.client.get(&path, Keep::All(PAGE_BYTES)).await?;
-            read::runs(&answer.body, name, &mut runs)?;
-            if !answer.has_more {
-                break;
-            }
-        }
-        Ok(runs)
-    }
-
     /// Under which of its names an attempt is known, else the likeliest.
     async fn attempt(&self, told: &Told) -> Option<AttemptId> {
         for id in &told.attempts {
@@ -209,4 +256,33 @@ impl Parts {
         }
         told.attempts.first().cloned()
     }
+}
+
+/// The end of a job's log.
+async fn log(client: &Client, project: u64, job: u64) -> Result<String, Trouble> {
+    let path = format!("projects/{project}/jobs/{job}/trace");
+    let answer = client.get(&path, Keep::Last(limits::LOG_TAIL_BYTES)).await?;
+    Ok(trace::text(&answer.body, limits::LOG_TAIL_BYTES))
+}
+
+/// The failed and canceled runs of one job of a pipeline: a run that succeeded is not tried again.
+async fn runs(
+    client: &Client,
+    project: u64,
+    pipeline: u64,
+    name: &str,
+) -> Result<Vec<crate::domain::ListedRun>, Trouble> {
+    let mut runs = Vec::new();
+    for page in 1..=PAGES {
+        let path = format!(
+            "projects/{project}/pipelines/{pipeline}/jobs?include_retried=true&scope[]=failed&scope[]=canceled\
+             &per_page=100&page={page}"
+        );
+        let answer = client.get(&path, Keep::All(PAGE_BYTES)).await?;
+        read::runs(&answer.body, name, &mut runs)?;
+        if !answer.has_more {
+            break;
+        }
+    }
+    Ok(runs)
 }

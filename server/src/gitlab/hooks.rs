@@ -1,24 +1,35 @@
-//! Takes job hooks: each once, at once. A hook that waits is one that GitLab turns off.
+//! Takes job hooks: each once, at once, and on disk. A hook that waits is one that GitLab turns off.
 
 use std::{
     collections::{HashSet, VecDeque},
     hash::{Hash as _, Hasher as _},
     sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
 };
 
-use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
 
-use super::{Client, Follower, follow::Parts};
+use super::{
+    Client, Follower, Spool,
+    follow::Parts,
+    spool::{Found, Kept, Record},
+};
 use crate::{
     gantry::Ended,
-    ingest::Ingest,
+    ingest::{Ingest, Settled},
     metrics::{Kind, Metrics},
 };
 
 /// Ended jobs that may wait to be asked about: those of some minutes of a large GitLab. About 10 MB.
-const QUEUE: usize = 4096;
+pub(super) const QUEUE: usize = 4096;
 /// Hooks that are known again when they are sent again: those of some hours.
 const KNOWN: usize = 20_000;
+
+/// How long GitLab waits for the disk: it gives up after ten seconds.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What became of a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,65 +47,106 @@ pub(crate) enum Taken {
 pub(crate) struct Hooks {
     known: Arc<Mutex<Known>>,
     ingest: Ingest,
-    /// `None` if GitLab shall not be asked.
-    queue: Option<mpsc::Sender<Waiting>>,
+    queue: mpsc::Sender<Waiting>,
+    /// Whether GitLab is asked.
+    asks: bool,
+    /// `None` keeps them in memory alone.
+    spool: Option<Spool>,
     metrics: Arc<Metrics>,
 }
 
 impl Hooks {
-    /// The handle, and who asks GitLab, if there is a client for it: somebody must run it.
+    /// The handle, and who works on what was taken: somebody must run it. `kept` is where hooks wait, with those of before the start.
     pub(crate) fn new(
         ingest: Ingest,
         client: Option<Client>,
+        kept: Option<(Spool, Vec<Found>)>,
         metrics: Arc<Metrics>,
-    ) -> (Self, Option<Follower>) {
+    ) -> (Self, Follower) {
         let (queue, waiting) = mpsc::channel(QUEUE);
-        let follower = client.map(|client| {
-            let parts = Parts { client, ingest: ingest.clone(), metrics: Arc::clone(&metrics) };
-            Follower::new(parts, waiting)
+        let (known, asks) = (Arc::<Mutex<Known>>::default(), client.is_some());
+        let (spool, found) = kept.map_or((None, Vec::new()), |(spool, found)| (Some(spool), found));
+        let found = found.into_iter().filter_map(|Found { ended, kept, told_since }| {
+            let name = Name::claim(&known, names(&ended, kept.record.delivery.as_deref()))?;
+            Some(Waiting { ended, name, kept: Some(kept), told_since, answer: None })
         });
-        let queue = follower.is_some().then_some(queue);
-        (Self { known: Arc::default(), ingest, queue, metrics }, follower)
+        let parts = Parts { client, ingest: ingest.clone(), metrics: Arc::clone(&metrics) };
+        let follower = Follower::new(parts, waiting, found.collect());
+        (Self { known, ingest, queue, asks, spool, metrics }, follower)
     }
 
-    /// Takes the end of a job. `delivery` is GitLab's `Idempotency-Key`, the same when it sends a hook again; a job ends once, so that
-    /// the same end of the same job is the same hook, too.
-    pub(crate) fn take(&self, ended: Box<Ended>, delivery: Option<&str>) -> Taken {
+    /// Takes the end of a job, on disk where there is a place for it. `delivery` is GitLab's `Idempotency-Key`, the same when it sends a
+    /// hook again; a job ends once, so that the same end of the same job is the same hook, too.
+    pub(crate) async fn take(&self, ended: Box<Ended>, delivery: Option<&str>) -> Taken {
         let names = names(&ended, delivery);
+        let number = names.first().copied().unwrap_or_default();
         let Some(name) = Name::claim(&self.known, names) else { return Taken::Repeated };
-        let waiting = Waiting { ended, name };
-        let taken = match &self.queue {
-            None => self.tell(waiting),
-            Some(queue) => match queue.try_send(waiting) {
-                Ok(()) => Taken::Later,
-                // without what GitLab would have said
-                Err(TrySendError::Full(waiting) | TrySendError::Closed(waiting)) => {
-                    self.metrics.hooks.get_or_create(&Kind::of("not_asked")).inc();
-                    self.tell(waiting)
-                }
-            },
+        let Ok(place) = self.queue.clone().try_reserve_owned() else { return self.tell(*ended, name) };
+        let record = Record::of(&ended, delivery);
+        let mut waiting = Waiting { ended, name, kept: None, told_since: None, answer: None };
+        let turn = match &self.spool {
+            Some(spool) => timeout(PATIENCE, spool.turn()).await.ok().flatten().zip(Some(spool.clone())),
+            None => None,
         };
-        if let Some(queue) = &self.queue {
-            let waiting = queue.max_capacity().saturating_sub(queue.capacity());
-            self.metrics.gitlab_queue.set(i64::try_from(waiting).unwrap_or(i64::MAX));
-        }
-        taken
+        let Some((turn, spool)) = turn else {
+            self.count_unkept();
+            self.hand_on(waiting, place);
+            return Taken::Later;
+        };
+        let hooks = self.clone();
+        let writing = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            waiting.kept = spool.keep(number, record);
+            if waiting.kept.is_none() {
+                hooks.count_unkept();
+            }
+            hooks.hand_on(waiting, place);
+        });
+        // GitLab waits for no disk: what is slow is written all the same
+        let _slow = timeout(PATIENCE, writing).await;
+        Taken::Later
     }
 
-    fn tell(&self, Waiting { ended, name }: Waiting) -> Taken {
+    /// Puts a hook into its place in the queue. One of which GitLab is not asked is told at once.
+    fn hand_on(&self, mut waiting: Waiting, place: mpsc::OwnedPermit<Waiting>) {
+        if !self.asks {
+            waiting.answer = self.ingest.tell_and_hear(waiting.ended.told.clone());
+        }
+        place.send(waiting);
+        let waiting = self.queue.max_capacity().saturating_sub(self.queue.capacity());
+        self.metrics.gitlab_queue.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+    }
+
+    /// Tells what a hook says itself, for which there is no place: without what GitLab would have said.
+    fn tell(&self, ended: Ended, name: Name) -> Taken {
+        if self.asks {
+            self.metrics.hooks.get_or_create(&Kind::of("not_asked")).inc();
+        }
         if !self.ingest.tell(ended.told) {
             return Taken::Dropped;
         }
         name.keep();
         Taken::Later
     }
+
+    fn count_unkept(&self) {
+        if self.spool.is_some() {
+            self.metrics.hooks.get_or_create(&Kind::of("not_kept")).inc();
+        }
+    }
 }
 
-/// A hook that waits to be asked about.
+/// A hook that waits to be worked on.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) ended: Box<Ended>,
     pub(super) name: Name,
+    /// Its file.
+    pub(super) kept: Option<Kept>,
+    /// It was worked on before the start, since when it waits for its attempt.
+    pub(super) told_since: Option<SystemTime>,
+    /// It is told already: what will become of it.
+    pub(super) answer: Option<oneshot::Receiver<Settled>>,
 }
 
 /// Under which a hook that is worked on is known again. Dropped before it is kept, it is forgotten: what was lost may come again.

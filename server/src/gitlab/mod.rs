@@ -3,6 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `hooks` | takes a hook once, hands it on |
+//! | `spool` | hooks that are taken, on disk until they are worked on |
 //! | `follow` | asks GitLab about each ended job, and has a failed one judged |
 //! | `client` | one request with its bounds: time, bytes, tries |
 //! | `pace` | when the next request may go out |
@@ -20,6 +21,7 @@ mod hooks;
 mod pace;
 mod read;
 mod settings;
+mod spool;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -29,3 +31,4 @@ pub(crate) use follow::Follower;
 pub(crate) use hooks::{Hooks, Taken};
 pub(crate) use pace::Terms;
 pub use settings::{Place, Settings};
+pub(crate) use spool::{Found, Spool};

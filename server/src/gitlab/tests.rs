@@ -13,16 +13,15 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{
-    client::{Keep, Trouble},
-    pace::Terms,
-    *,
-};
+mod durable;
+
+use super::{client::Trouble, pace::Terms, *};
 use crate::{
     domain::{Action, AttemptId, Cause, Key, Outcome},
     gantry::{self, Ended, Hook},
     ingest::{Worker, fixture},
     metrics::{Kind, Metrics},
+    outgoing::Keep,
     store::{self, Store},
 };
 use std::sync::Arc;
@@ -216,14 +215,17 @@ struct House {
 
 impl House {
     fn of(fake: &Fake) -> Self {
-        let store = Store::memory();
+        Self::over(fake, Store::memory(), None)
+    }
+
+    fn over(fake: &Fake, store: Store, kept: Option<(Spool, Vec<Found>)>) -> Self {
         let (ingest, worker): (_, Worker) = fixture::ingest(&store, 10);
         let metrics = Arc::new(Metrics::new());
         let (client, file) = fake.client(&metrics);
-        let (hooks, follower) = Hooks::new(ingest.clone(), Some(client), Arc::clone(&metrics));
+        let (hooks, follower) = Hooks::new(ingest.clone(), Some(client), kept, Arc::clone(&metrics));
         let stop = CancellationToken::new();
         let working = TaskTracker::new().spawn(worker.run(stop.clone()));
-        let following = TaskTracker::new().spawn(follower.unwrap().run(stop.clone()));
+        let following = TaskTracker::new().spawn(follower.run(stop.clone()));
         Self { ingest, store, hooks, metrics, stop, working, following, _file: file }
     }
 
@@ -257,7 +259,7 @@ async fn a_failed_job_that_nobody_measured_is_judged_and_its_next_pod_gets_more(
     let key = crate::grpc::checked_key(Some(hook.job.key.clone())).unwrap();
     assert_eq!(house.ingest.again(&key).await.unwrap(), None);
     for n in 0..100 {
-        let taken = house.hooks.take(hook.clone(), Some("delivery"));
+        let taken = house.hooks.take(hook.clone(), Some("delivery")).await;
         assert_eq!(taken, if n == 0 { Taken::Later } else { Taken::Repeated });
     }
     house.until("judged", 1).await;
@@ -283,14 +285,14 @@ async fn a_hook_counts_alone_when_gitlab_does_not_know_its_job_or_says_nonsense(
     let house = House::of(&fake);
     // of a project that is gone; with a list that is none
     for job in [1, 2] {
-        assert_eq!(house.hooks.take(ended(job, "failed", "x"), None), Taken::Later);
+        assert_eq!(house.hooks.take(ended(job, "failed", "x"), None).await, Taken::Later);
     }
     house.until("not_asked", 2).await;
     for id in ["127.0.0.1:1", "127.0.0.1:2"] {
         let verdicts = store::read_verdicts(&house.store, &AttemptId::parse(id).unwrap(), 10).await.unwrap();
         assert_eq!(verdicts, []);
     }
-    assert_eq!(house.hooks.take(ended(3, "canceled", "x"), None), Taken::Later);
+    assert_eq!(house.hooks.take(ended(3, "canceled", "x"), None).await, Taken::Later);
     house.end().await;
     assert_eq!(fake.asked().len(), 3, "a canceled job needs no asking: {:?}", fake.asked());
 }
@@ -305,7 +307,7 @@ async fn a_build_that_found_its_work_done_is_known_by_its_log() {
     let mut batch = store::Batch::default();
     store::put_summary(&mut batch, &summary).unwrap();
     house.store.commit(batch).await.unwrap();
-    house.hooks.take(ended(5, "success", "zlib@1.3 /abcdefg"), None);
+    house.hooks.take(ended(5, "success", "zlib@1.3 /abcdefg"), None).await;
     let marked =
         async || store::read_summary(&house.store, &summary.attempt).await.unwrap().unwrap().unneeded;
     while !marked().await {
@@ -320,25 +322,62 @@ async fn a_hook_that_is_lost_may_come_again_and_what_waits_at_a_stop_is_told() {
     let (ingest, worker): (_, Worker) = fixture::ingest(&Store::memory(), 10);
     let metrics = Arc::new(Metrics::new());
     let (client, _file) = fake.client(&metrics);
-    let (hooks, follower) = Hooks::new(ingest, Some(client), Arc::clone(&metrics));
+    let (hooks, follower) = Hooks::new(ingest, Some(client), None, Arc::clone(&metrics));
     let hook = |job| ended(job, "canceled", "x");
     let stop = CancellationToken::new();
     stop.cancel();
     // more than the writer takes at once
     let waiting = u64::try_from(crate::ingest::QUEUE).unwrap() + 10;
-    let first = hooks.take(hook(1), None);
-    assert_eq!((first, hooks.take(hook(1), None)), (Taken::Later, Taken::Repeated));
+    let first = hooks.take(hook(1), None).await;
+    assert_eq!((first, hooks.take(hook(1), None).await), (Taken::Later, Taken::Repeated));
     for job in 2..=waiting {
-        assert_eq!(hooks.take(hook(job), None), Taken::Later);
+        assert_eq!(hooks.take(hook(job), None).await, Taken::Later);
     }
     let end = CancellationToken::new();
     let working = TaskTracker::new().spawn(worker.run(end.clone()));
-    follower.unwrap().run(stop).await.unwrap();
+    follower.run(stop).await.unwrap();
     end.cancel();
     working.await.unwrap();
     assert_eq!(metrics.hooks.get_or_create(&Kind::of("dropped")).get(), 0);
-    assert_eq!(hooks.take(hook(1), None), Taken::Repeated, "it was told");
+    assert_eq!(hooks.take(hook(1), None).await, Taken::Repeated, "it was told");
     for _again in 0..2 {
-        assert_eq!(hooks.take(hook(5000), None), Taken::Dropped, "nobody is there to hear it");
+        assert_eq!(hooks.take(hook(5000), None).await, Taken::Dropped, "nobody is there to hear it");
     }
+}
+
+#[tokio::test]
+async fn a_line_of_a_log_alone_does_not_settle_that_memory_ended_a_build() {
+    let line = "g++: fatal error: Killed signal terminated program cc1plus\n";
+    let fake = Fake::start([
+        ("projects/2/jobs/5/trace", vec![ok(line)]),
+        ("projects/2/jobs/6/trace", vec![ok(KILLED)]),
+        ("projects/2/pipelines/3/jobs", vec![ok("[]")]),
+    ])
+    .await;
+    let house = House::of(&fake);
+    let mut batch = store::Batch::default();
+    for id in ["5", "6"] {
+        let mut summary = crate::domain::test_summary(id, "zlib", "1.3", 10);
+        summary.key.project = "a/b".into();
+        let lost = crate::domain::Summary { outcome: Outcome::Lost, exit: None, ..summary };
+        store::put_summary(&mut batch, &lost).unwrap();
+    }
+    house.store.commit(batch).await.unwrap();
+    for job in [5, 6] {
+        let mut hook = ended(job, "failed", "zlib@1.3 /abcdefg");
+        "script_failure".clone_into(&mut hook.told.reason);
+        house.hooks.take(hook, None).await;
+    }
+    house.until("judged", 2).await;
+    let settled = async |id: &str| loop {
+        let id = AttemptId::parse(id).unwrap();
+        let summary = store::read_summary(&house.store, &id).await.unwrap().unwrap();
+        if summary.outcome != Outcome::Lost {
+            return (summary.outcome, summary.cause.is_some_and(Cause::is_memory), summary.censored);
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    assert_eq!(settled("5").await, (Outcome::Failed, false, false));
+    assert_eq!(settled("6").await, (Outcome::Failed, true, true));
+    house.end().await;
 }

@@ -2,7 +2,7 @@
 //! those before them. Beyond that nothing is read, so a slow disk slows the sender down through the HTTP/2 window and nothing
 //! piles up here.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, pin::pin, sync::Arc, time::Duration};
 
 use plimsoll_proto::{
     limits,
@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     convert,
-    guarded::caller,
+    guarded::{Admitted, admitted, caller},
     outbound::{Answers, Outbound, outbound},
     status,
     underway::Underway,
@@ -73,6 +73,7 @@ impl Collector for CollectorService {
         let (outbound, answers) = outbound();
         let stream = AgentStream {
             caller: caller(&request),
+            admitted: admitted(&request),
             ingest: self.ingest.clone(),
             placing: self.placing.clone(),
             handle: StreamHandle::new(),
@@ -94,6 +95,7 @@ impl Collector for CollectorService {
 /// One stream while it lives.
 struct AgentStream {
     caller: Arc<Identity>,
+    admitted: Admitted,
     ingest: Ingest,
     placing: Placing,
     handle: StreamHandle,
@@ -108,6 +110,8 @@ enum End {
     Client,
     /// The server is about to stop.
     Stopping,
+    /// What let the client in does not any more.
+    Over(Status),
 }
 
 impl AgentStream {
@@ -118,7 +122,7 @@ impl AgentStream {
         match end {
             Ok(End::Client) => {}
             Ok(End::Stopping) => self.outbound.end(Some(goodbye()), status::of_refusal(&Refusal::Stopping)),
-            Err(status) => self.outbound.end(None, status),
+            Ok(End::Over(status)) | Err(status) => self.outbound.end(None, status),
         }
     }
 
@@ -127,11 +131,14 @@ impl AgentStream {
         inbound: &mut Streaming<pb::AgentMessage>,
         stopping: &CancellationToken,
     ) -> Result<End, Status> {
+        let admitted = self.admitted.clone();
+        let mut over = pin!(admitted.over());
         loop {
             let message = tokio::select! {
                 biased;
                 () = self.handle.replaced.cancelled() => return Err(self.replaced()),
                 () = stopping.cancelled() => return self.settle(stopping).await.map(|()| End::Stopping),
+                status = &mut over => return self.settle(stopping).await.map(|()| End::Over(status)),
                 answer = self.underway.next(), if !self.underway.is_empty() => {
                     self.say(answer, stopping).await?;
                     continue;

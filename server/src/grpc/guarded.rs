@@ -5,6 +5,7 @@ use std::{
     future::ready,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use tonic::{
@@ -12,12 +13,16 @@ use tonic::{
     body::Body,
     codegen::{BoxFuture, Service, http},
 };
+use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::connected::Peer;
 use crate::{
-    guard::Guard,
+    guard::{Guard, Pass},
     identity::{Denied, Identity, Role},
 };
+
+/// When a caller may come back whose call was ended because of what let it in.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// What an rpc needs; `None` for those that everybody may call: health and the wire's own description.
 fn role(path: &str) -> Option<Role> {
@@ -74,13 +79,12 @@ where
         let path = request.uri().path();
         let Some(role) = role(path) else { return Box::pin(self.inner.call(request)) };
         let authorization = request.headers().get(http::header::AUTHORIZATION);
-        // a header that is no text is no token
-        let authorization = authorization.map(|header| header.to_str().unwrap_or_default());
         let names =
             request.extensions().get::<Peer>().map(|peer| Arc::clone(&peer.names)).unwrap_or_default();
-        match self.guard.check(authorization, &names, role, path) {
-            Ok(identity) => {
-                request.extensions_mut().insert(identity);
+        match Pass::new(&self.guard, authorization, names, role, path) {
+            Ok(pass) => {
+                request.extensions_mut().insert(Arc::clone(pass.caller()));
+                request.extensions_mut().insert(Arc::new(pass));
                 Box::pin(self.inner.call(request))
             }
             Err(denied) => Box::pin(ready(Ok(status(&denied).into_http()))),
@@ -88,9 +92,43 @@ where
     }
 }
 
+/// What a call that lasts was let in by.
+#[derive(Debug, Clone)]
+pub(super) struct Admitted(Option<Arc<Pass>>);
+
+/// By what a call was let in.
+pub(super) fn admitted<T>(request: &Request<T>) -> Admitted {
+    Admitted(request.extensions().get().cloned())
+}
+
+impl Admitted {
+    /// Waits until the caller may not go on: gives the status with which his call ends. He may come back at once, with another token.
+    pub(super) async fn over(&self) -> Status {
+        match &self.0 {
+            Some(pass) => ended(&pass.over().await),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Whether the caller may go on.
+    ///
+    /// # Errors
+    /// The status with which his call ends.
+    pub(super) fn check(&self) -> Result<(), Status> {
+        self.0.as_ref().map_or(Ok(()), |pass| pass.check().map_err(|denied| ended(&denied)))
+    }
+}
+
+/// UNAVAILABLE, so that a client comes back soon: a token that was renewed meanwhile is good, and one that was not is refused then.
+fn ended(denied: &Denied) -> Status {
+    let details = ErrorDetails::with_retry_info(Some(AGAIN_AFTER));
+    Status::with_error_details(Code::Unavailable, format!("this call ends here: {denied}"), details)
+}
+
 fn status(denied: &Denied) -> Status {
     let code = match denied {
         Denied::Nobody | Denied::NotAccepted(_) => Code::Unauthenticated,
+        Denied::NotNow | Denied::Changed => Code::Unavailable,
         Denied::NoGrant | Denied::NotAllowed { .. } => Code::PermissionDenied,
     };
     Status::new(code, denied.to_string())

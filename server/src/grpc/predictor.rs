@@ -10,7 +10,11 @@ use tokio_stream::{Stream, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{convert, guarded::caller, reply, status};
+use super::{
+    convert,
+    guarded::{admitted, caller},
+    reply, status,
+};
 use crate::{
     answers::Answers,
     domain::{Evidence, History, Key, Prediction, UsedAttempt},
@@ -111,11 +115,11 @@ impl Predictor for PredictorService {
         &self,
         request: Request<Streaming<pb::PredictRequest>>,
     ) -> Result<Response<Self::PredictBatchStream>, Status> {
-        let (service, caller) = (self.clone(), caller(&request));
+        let (service, caller, admitted) = (self.clone(), caller(&request), admitted(&request));
         // a client that never stops asking must not keep the server from stopping
         let answers = request.into_inner().map(move |asked| match asked {
             Ok(_) if service.stopping.is_cancelled() => Err(status::of_refusal(&Refusal::Stopping)),
-            Ok(request) => Ok(service.answer_one(request, &caller)),
+            Ok(request) => admitted.check().map(|()| service.answer_one(request, &caller)),
             Err(status) => Err(status),
         });
         Ok(Response::new(Box::pin(answers)))

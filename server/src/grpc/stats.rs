@@ -19,7 +19,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     convert,
-    guarded::caller,
+    guarded::{admitted, caller},
     outbound::{Answers, outbound},
     reply, status,
     view::View,
@@ -133,8 +133,9 @@ impl Stats for StatsService {
         let place = place.map_err(|_full| status::of_crowd("watchers", watch::WATCHERS))?;
         let (outbound, answers) = outbound();
         let (ingest, stopping, view) = (self.ingest.clone(), self.stopping.clone(), self.view(caller));
+        let admitted = admitted(&request);
         self.tasks.spawn(async move {
-            watch::serve(&ingest, outbound, view, &stopping).await;
+            watch::serve(&ingest, outbound, view, &stopping, admitted).await;
             drop(place);
         });
         Ok(Response::new(answers))

@@ -25,7 +25,7 @@ use crate::{
 /// Header that names the project of a spec.
 const PROJECT: &str = "Plimsoll-Project";
 
-/// Header that names the stack of a spec; only shadow mode asks for it.
+/// Header that names the stack of a spec: shadow mode and the size of disks ask for it.
 const STACK: &str = "Plimsoll-Stack";
 
 /// Newest attempts among which a project is looked for.
@@ -52,7 +52,7 @@ pub(super) async fn allocation(State(parts): State<Parts>, request: Request) -> 
         tracing::warn!(package = key.package, "a prediction took too long: sent the defaults");
         predict::predict(&History::new(1), &key, &parts.predict)
     });
-    match serde_json::to_string(&gantry::answer(&prediction, &parts.gantry)) {
+    match serde_json::to_string(&gantry::answer(&prediction, &key.stack, &parts.gantry)) {
         Ok(body) => json(StatusCode::OK, body),
         Err(error) => {
             let fault = Fault::new("answer", error.to_string());

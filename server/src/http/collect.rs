@@ -77,7 +77,7 @@ async fn take(
         Hook::Other => Ok(Some("other")),
         Hook::Ended(ended) => {
             let delivery = headers.get("Idempotency-Key").and_then(|key| key.to_str().ok());
-            Ok(match parts.hooks.take(ended, delivery) {
+            Ok(match parts.hooks.take(ended, delivery).await {
                 Taken::Later => None,
                 Taken::Repeated => Some("repeated"),
                 Taken::Dropped => {

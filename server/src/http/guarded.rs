@@ -61,6 +61,7 @@ pub(super) async fn guarded(
 fn denial(path: &str, denied: &Denied) -> Response {
     let status = match denied {
         Denied::Nobody | Denied::NotAccepted(_) => StatusCode::UNAUTHORIZED,
+        Denied::NotNow | Denied::Changed => StatusCode::SERVICE_UNAVAILABLE,
         Denied::NoGrant | Denied::NotAllowed { .. } => StatusCode::FORBIDDEN,
     };
     let mut answer = refuse(path, status, &Fault::new("authorization", denied.to_string()));

@@ -2,31 +2,23 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     fmt,
-    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use jsonwebtoken::Algorithm;
 use ring::digest;
-use serde::Deserialize;
 
 use super::{
     Identity, Projects, Proven, Role, Roles,
-    claims::{Grant, Kind},
-    jwt::{self, Issuer},
-    keys::KeySet,
+    file::{AccessFile, CertificateTable, Digest, Sources, TokenTable, hexadecimal},
+    jwt::{self, Checked, Issuer},
     ring_verifier,
 };
 
 /// Signed tokens whose check is remembered, at most: a check takes some tens of microseconds, a Predict ten.
 const REMEMBERED: usize = 10_000;
-/// Seconds by which the clocks of two machines may differ.
-const LEEWAY: u64 = 60;
-
-type Digest = [u8; digest::SHA256_OUTPUT_LEN];
 
 /// Why a caller gets no answer. The text is for the caller: it helps the honest and tells an attacker nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,9 +29,15 @@ pub(crate) enum Denied {
     /// What says who calls is not believed.
     #[error("the token {0}")]
     NotAccepted(&'static str),
+    /// Who may have signed it does not answer.
+    #[error("the token cannot be checked at the moment; come back later")]
+    NotNow,
     /// It is believed, and nothing is granted to it.
     #[error("the token is good, but nothing is granted to its claims")]
     NoGrant,
+    /// It was let in, and may do something else by now.
+    #[error("what the token may do has changed; come back")]
+    Changed,
     /// It may do other things.
     #[error("{name} has not the role {}", role.as_str())]
     NotAllowed { name: Arc<str>, role: Role },
@@ -51,7 +49,9 @@ impl Denied {
         match self {
             Self::Nobody => "nobody",
             Self::NotAccepted(_) => "not_accepted",
+            Self::NotNow => "not_now",
             Self::NoGrant => "no_grant",
+            Self::Changed => "changed",
             Self::NotAllowed { .. } => "not_allowed",
         }
     }
@@ -73,84 +73,21 @@ pub(crate) fn bearer(header: &str) -> Result<Cow<'_, str>, Denied> {
     token.map(Cow::Owned).ok_or(Denied::NotAccepted("must come as authorization: Bearer TOKEN"))
 }
 
-/// The file of access, as it is written.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct AccessFile {
-    anonymous: AnonymousTable,
-    token: Vec<TokenTable>,
-    issuer: Vec<IssuerTable>,
-    certificate: Vec<CertificateTable>,
-}
-
-/// What callers may do of whom nothing is known.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AnonymousTable {
-    roles: Vec<Role>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TokenTable {
-    name: String,
-    /// SHA-256 of the token, in hexadecimal digits.
-    sha256: String,
-    roles: Vec<Role>,
-    #[serde(default)]
-    projects: Vec<String>,
-    #[serde(default)]
-    trusted: bool,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct IssuerTable {
-    issuer: String,
-    kind: Kind,
-    audience: String,
-    /// File with the issuer's JSON Web Key Set.
-    keys_file: PathBuf,
-    #[serde(default = "usual_algorithms")]
-    algorithms: Vec<Algorithm>,
-    grant: Vec<GrantTable>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GrantTable {
-    #[serde(default)]
-    claims: BTreeMap<String, String>,
-    roles: Vec<Role>,
-    #[serde(default)]
-    projects: Vec<String>,
-    #[serde(default)]
-    trusted: bool,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CertificateTable {
-    /// A DNS name that the certificate is for.
-    dns_name: String,
-    roles: Vec<Role>,
-    #[serde(default)]
-    projects: Vec<String>,
-    #[serde(default)]
-    trusted: bool,
-}
-
-fn usual_algorithms() -> Vec<Algorithm> {
-    vec![Algorithm::RS256, Algorithm::ES256]
-}
-
 /// Who may do what.
 pub(crate) struct Access {
     anonymous: Roles,
     tokens: HashMap<Digest, Arc<Identity>>,
     issuers: Vec<Issuer>,
     certificates: HashMap<String, Arc<Identity>>,
-    remembered: Mutex<HashMap<Digest, (Arc<Identity>, u64)>>,
+    remembered: Mutex<Remembered>,
+}
+
+/// Signed tokens that were checked, by their digest, each with the time until which that counts.
+#[derive(Default)]
+struct Remembered {
+    checked: HashMap<Digest, (Arc<Identity>, u64)>,
+    /// How often all was forgotten: what was checked before that is not remembered after it.
+    forgotten: u64,
 }
 
 impl fmt::Debug for Access {
@@ -160,30 +97,12 @@ impl fmt::Debug for Access {
     }
 }
 
-impl AccessFile {
-    /// Reads the text of a file.
-    ///
-    /// # Errors
-    /// With the line: it is no TOML, or has a word that is not known.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| error.to_string())
-    }
-
-    /// All files that it names.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        self.issuer.iter().map(|issuer| &issuer.keys_file)
-    }
-}
-
 impl Access {
-    /// What a file says. `read` gives the text of a file that it names.
+    /// What a file says.
     ///
     /// # Errors
     /// All that is wrong in it, one line each: what is half right is not used.
-    pub(crate) fn new(
-        file: AccessFile,
-        read: impl Fn(&PathBuf) -> Result<String, String>,
-    ) -> Result<Self, String> {
+    pub(crate) fn new(file: AccessFile, sources: Sources<'_>) -> Result<Self, String> {
         ring_verifier::install();
         let mut wrong = Vec::new();
         let mut access = Self {
@@ -201,7 +120,7 @@ impl Access {
         }
         for issuer in file.issuer {
             let name = issuer.issuer.clone();
-            match issuer.checked(&read) {
+            match issuer.checked(sources) {
                 Ok(issuer) if access.issuers.iter().any(|known| known.name == issuer.name) => {
                     wrong.push(format!("issuer {name:?}: is there twice; put its grants together"));
                 }
@@ -253,7 +172,7 @@ impl Access {
     /// Signed tokens whose check is remembered.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
-        self.remembered.lock().unwrap().len()
+        self.remembered.lock().unwrap().checked.len()
     }
 
     fn of_token(&self, token: &str, now: u64) -> Result<Arc<Identity>, Denied> {
@@ -265,59 +184,31 @@ impl Access {
             return Ok(Arc::clone(identity));
         }
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        match remembered.get(&digest) {
+        match remembered.checked.get(&digest) {
             Some((identity, until)) if now < *until => return Ok(Arc::clone(identity)),
-            Some(_expired) => drop(remembered.remove(&digest)),
+            Some(_expired) => drop(remembered.checked.remove(&digest)),
             None => {}
         }
+        let before = remembered.forgotten;
         // checking takes tens of microseconds: nobody waits for it
         drop(remembered);
-        let (identity, until) = jwt::check(token, &self.issuers)?;
+        let Checked { identity, until } = jwt::check(token, &self.issuers, now)?;
         let identity = Arc::new(identity);
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        if remembered.len() >= REMEMBERED {
-            remembered.clear();
+        if remembered.checked.len() >= REMEMBERED {
+            remembered.checked.clear();
         }
-        remembered.insert(digest, (Arc::clone(&identity), until));
+        if remembered.forgotten == before {
+            remembered.checked.insert(digest, (Arc::clone(&identity), until));
+        }
         Ok(identity)
     }
-}
 
-impl IssuerTable {
-    fn checked(self, read: impl Fn(&PathBuf) -> Result<String, String>) -> Result<Issuer, String> {
-        let Self { issuer, kind, audience, keys_file, algorithms, grant } = self;
-        if issuer.is_empty() || audience.is_empty() {
-            return Err("issuer and audience must not be empty".to_owned());
-        }
-        let secret = |algorithm: &Algorithm| {
-            matches!(algorithm, Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512)
-        };
-        if algorithms.is_empty() || algorithms.iter().any(secret) {
-            return Err(
-                "algorithms must be some of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, EdDSA"
-                    .into(),
-            );
-        }
-        if grant.is_empty() {
-            return Err("has no grant: nobody would get in by it".to_owned());
-        }
-        let keys =
-            KeySet::parse(&read(&keys_file)?).map_err(|why| format!("{} {why}", keys_file.display()))?;
-        let grants = grant.into_iter().map(|table| Grant {
-            claims: table.claims,
-            roles: table.roles.into_iter().collect(),
-            projects: table.projects.into(),
-            trusted: table.trusted,
-        });
-        Ok(Issuer {
-            name: issuer,
-            kind,
-            audience,
-            algorithms,
-            leeway: LEEWAY,
-            grants: grants.collect(),
-            keys,
-        })
+    /// Checks every signed token again the next time: the keys have changed.
+    pub(crate) fn forget(&self) {
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        remembered.checked.clear();
+        remembered.forgotten += 1;
     }
 }
 
@@ -329,6 +220,7 @@ fn stated(name: &str, roles: Roles, projects: Vec<String>, trusted: bool) -> Arc
         projects: Projects::from(projects),
         proven: Proven::default(),
         trusted,
+        expires: None,
     })
 }
 
@@ -336,15 +228,4 @@ fn sha256(bytes: &[u8]) -> Digest {
     let mut sum = Digest::default();
     sum.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
     sum
-}
-
-fn hexadecimal(text: &str) -> Option<Digest> {
-    let mut digest = Digest::default();
-    if text.len() != 2 * digest.len() || !text.is_ascii() {
-        return None;
-    }
-    for (byte, pair) in digest.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(digest)
 }

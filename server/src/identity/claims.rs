@@ -60,7 +60,8 @@ impl Grant {
             if proven.project.is_empty() { Projects::default() } else { vec![proven.project.clone()].into() }
         };
         let projects = if self.projects.is_all() { own() } else { self.projects.clone() };
-        Some(Identity { name: name.into(), roles: self.roles, projects, proven, trusted: self.trusted })
+        let (roles, trusted) = (self.roles, self.trusted);
+        Some(Identity { name: name.into(), roles, projects, proven, trusted, expires: None })
     }
 }
 

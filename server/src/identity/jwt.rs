@@ -1,5 +1,7 @@
 //! Tokens that somebody else has signed, checked offline.
 
+use std::sync::Arc;
+
 use jsonwebtoken::{
     Algorithm, DecodingKey, Validation,
     dangerous::insecure_decode,
@@ -10,6 +12,7 @@ use super::{
     Identity,
     access::Denied,
     claims::{Claims, Grant, Kind},
+    fetched::{Fetched, Missing},
     keys::KeySet,
 };
 
@@ -29,7 +32,34 @@ pub(super) struct Issuer {
     pub(super) leeway: u64,
     /// The first that fits counts.
     pub(super) grants: Vec<Grant>,
-    pub(super) keys: KeySet,
+    pub(super) keys: Keys,
+}
+
+/// The keys of an issuer.
+#[derive(Debug)]
+pub(super) enum Keys {
+    /// From a file.
+    Fixed(KeySet),
+    /// From the issuer itself.
+    Fetched(Arc<Fetched>),
+}
+
+impl Keys {
+    /// The key with this id, and until when it serves, seconds since 1970.
+    fn find(&self, id: Option<&str>, now: u64) -> Result<(DecodingKey, u64), Missing> {
+        match self {
+            Self::Fixed(keys) => keys.find(id).cloned().map(|key| (key, u64::MAX)).ok_or(Missing::Unknown),
+            Self::Fetched(fetched) => fetched.find(id, now),
+        }
+    }
+}
+
+/// Who shows a token that was checked.
+#[derive(Debug)]
+pub(super) struct Checked {
+    pub(super) identity: Identity,
+    /// Until when the check need not be done again, seconds since 1970.
+    pub(super) until: u64,
 }
 
 impl Issuer {
@@ -55,11 +85,11 @@ impl Issuer {
     }
 }
 
-/// Who shows `token`, and until when it is good, seconds since 1970.
+/// Who shows `token`. `now` is in seconds since 1970.
 ///
 /// # Errors
 /// Nobody who is believed has signed it, or it is not for here and now, or no grant fits.
-pub(super) fn check(token: &str, issuers: &[Issuer]) -> Result<(Identity, u64), Denied> {
+pub(super) fn check(token: &str, issuers: &[Issuer], now: u64) -> Result<Checked, Denied> {
     if token.len() > TOKEN_BYTES {
         return Err(Denied::NotAccepted("is longer than 16 KiB"));
     }
@@ -68,10 +98,16 @@ pub(super) fn check(token: &str, issuers: &[Issuer]) -> Result<(Identity, u64), 
         insecure_decode::<Claims>(token).map_err(|_shape| Denied::NotAccepted("is not known here"))?;
     let named = claimed.claims.get("iss").and_then(serde_json::Value::as_str);
     let issuer = issuers.iter().find(|issuer| Some(issuer.name.as_str()) == named);
-    let key = issuer.and_then(|issuer| Some((issuer, issuer.keys.find(claimed.header.kid.as_deref())?)));
     // who is known here, and which keys there are, is nobody's business
-    let (issuer, key) = key.ok_or(Denied::NotAccepted(NOT_SIGNED))?;
-    issuer.check(token, claimed.header.alg, key)
+    let issuer = issuer.ok_or(Denied::NotAccepted(NOT_SIGNED))?;
+    let (key, serves) =
+        issuer.keys.find(claimed.header.kid.as_deref(), now).map_err(|missing| match missing {
+            Missing::Unknown => Denied::NotAccepted(NOT_SIGNED),
+            Missing::NotNow => Denied::NotNow,
+        })?;
+    let (identity, expires) = issuer.check(token, claimed.header.alg, &key)?;
+    let identity = Identity { expires: Some(expires), ..identity };
+    Ok(Checked { identity, until: expires.min(serves) })
 }
 
 const NOT_SIGNED: &str = "is not signed by anybody who is trusted here";

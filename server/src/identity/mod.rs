@@ -6,16 +6,22 @@
 
 mod access;
 mod claims;
+mod fetched;
+mod file;
 pub(crate) mod foreign;
 mod jwt;
 mod keys;
 mod ring_verifier;
 #[cfg(test)]
+pub(crate) mod signer;
+#[cfg(test)]
 mod tests;
 
 use std::sync::{Arc, LazyLock};
 
-pub(crate) use access::{Access, AccessFile, Denied, bearer};
+pub(crate) use access::{Access, Denied, bearer};
+pub(crate) use fetched::{AGAIN, Fetched, Origin, safe_address};
+pub(crate) use file::{AccessFile, Sources};
 use plimsoll_proto::job::Named;
 
 use crate::domain::{Attempt, AttemptId, Fault, Key};
@@ -134,6 +140,8 @@ pub(crate) struct Identity {
     pub(crate) proven: Proven,
     /// What it delivers may lower what others are told.
     pub(crate) trusted: bool,
+    /// When what proves it ends, seconds since 1970, with the seconds by which clocks may differ; `None` for what the operator wrote.
+    pub(crate) expires: Option<u64>,
 }
 
 impl Identity {
@@ -146,6 +154,7 @@ impl Identity {
                 projects: Projects::default(),
                 proven: Proven::default(),
                 trusted: true,
+                expires: None,
             })
         });
         Arc::clone(&ANYONE)
@@ -160,6 +169,7 @@ impl Identity {
             projects: vec![String::new()].into(),
             proven: Proven::default(),
             trusted: false,
+            expires: None,
         })
     }
 

@@ -2,53 +2,13 @@
 
 use std::path::PathBuf;
 
-use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
-use ring::{
-    rand::SystemRandom,
-    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
-};
 use serde_json::{Value, json};
 
-use super::*;
+use super::{
+    signer::{Signer, YEAR_2100},
+    *,
+};
 use crate::domain::{Opening, Resources, SessionId, Source};
-
-/// Seconds since 1970, far from every expiry below.
-const YEAR_2100: u64 = 4_102_444_800;
-
-/// Somebody who signs tokens.
-struct Signer(EcdsaKeyPair);
-
-impl Signer {
-    fn new() -> Self {
-        let random = SystemRandom::new();
-        let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
-        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.as_ref(), &random);
-        Self(key.unwrap())
-    }
-
-    fn key_set(&self) -> String {
-        let public = self.0.public_key().as_ref();
-        let (x, y) = (BASE64.encode(&public[1..33]), BASE64.encode(&public[33..]));
-        json!({"keys": [{"kty": "EC", "crv": "P-256", "kid": "one", "use": "sig", "x": x, "y": y}]})
-            .to_string()
-    }
-
-    fn sign(&self, header: &Value, claims: &Value) -> String {
-        let part = |value: &Value| BASE64.encode(value.to_string());
-        let message = format!("{}.{}", part(header), part(claims));
-        let signature = self.0.sign(&SystemRandom::new(), message.as_bytes()).unwrap();
-        format!("{message}.{}", BASE64.encode(signature))
-    }
-
-    fn token(&self, change: impl FnOnce(&mut Value)) -> String {
-        let mut claims = json!({
-            "iss": "https://gitlab.example.com", "aud": "plimsoll", "exp": YEAR_2100, "nbf": 1_700_000_000,
-            "project_path": "spack/packages", "ref": "develop", "ref_protected": "true", "user_login": "eve", "job_id": "4711",
-        });
-        change(&mut claims);
-        self.sign(&json!({"alg": "ES256", "kid": "one"}), &claims)
-    }
-}
 
 const FILE: &str = r#"
     [[token]]
@@ -79,10 +39,11 @@ const FILE: &str = r#"
 "#;
 
 fn access(file: &str, signer: &Signer) -> Result<Access, String> {
-    Access::new(AccessFile::parse(file)?, |path| {
+    let read = |path: &PathBuf| {
         assert_eq!(path, &PathBuf::from("keys.json"));
         Ok(signer.key_set())
-    })
+    };
+    Access::new(AccessFile::parse(file)?, Sources { read: &read, fetched: &|_origin| Arc::default() })
 }
 
 fn attempt(id: &str) -> Attempt {
@@ -244,9 +205,10 @@ fn a_file_that_is_half_right_is_not_used_and_all_that_is_wrong_is_named() {
     assert!(both.contains("token \"grafana\": sha256") && both.contains("is there twice"), "{both}");
     let shared = FILE.replace("audience = ", "algorithms = [\"HS256\"]\n    audience = ");
     assert!(error(&shared).contains("algorithms must be some of"));
-    let secret = Access::new(AccessFile::parse(FILE).unwrap(), |_path| {
-        Ok(json!({"keys": [{"kty": "oct", "kid": "s", "k": "c2VjcmV0"}]}).to_string())
-    });
+    let read =
+        |_path: &PathBuf| Ok(json!({"keys": [{"kty": "oct", "kid": "s", "k": "c2VjcmV0"}]}).to_string());
+    let sources = Sources { read: &read, fetched: &|_origin| Arc::default() };
+    let secret = Access::new(AccessFile::parse(FILE).unwrap(), sources);
     assert!(secret.err().unwrap().contains("secret key \"s\""));
 }
 

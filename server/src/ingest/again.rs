@@ -1,13 +1,14 @@
 //! The size with which a job is tried again, for whoever starts the next attempt without having asked for a verdict.
 
 use std::{
+    cmp::Reverse,
     collections::{HashMap, VecDeque},
-    sync::PoisonError,
+    sync::{Mutex, PoisonError},
 };
 
 use super::{Ingest, Refusal};
 use crate::{
-    domain::{AttemptId, Cause, Evidence, Key, Prediction, Rung, Verdict},
+    domain::{AttemptId, Cause, Evidence, JobName, Key, Prediction, Rung, Verdict},
     store,
 };
 
@@ -17,20 +18,18 @@ const REMEMBERED: usize = 10_000;
 /// Answers about one attempt that are read: hardly anybody asks twice.
 const ANSWERS: usize = 16;
 
-/// Project, pipeline and name of a job.
-type Job = (String, String, String);
-
-/// Jobs that memory ended by the verdict on one of their attempts, oldest first: no agent need have measured any of them. Not
-/// kept over a restart, after which those that were measured are still known.
+/// Jobs that memory ended by the verdict on one of their attempts, oldest first: no agent need have measured any of them. A start
+/// reads them from the verdicts on disk.
 #[derive(Debug, Default)]
 pub(super) struct ShortOfMemory {
-    attempts: HashMap<Job, AttemptId>,
-    order: VecDeque<Job>,
+    attempts: HashMap<JobName, AttemptId>,
+    order: VecDeque<JobName>,
 }
 
 impl ShortOfMemory {
-    fn note(&mut self, key: &Key, verdict: &Verdict) {
-        let Some(job) = job_of(key).filter(|_| verdict.cause.is_memory()) else { return };
+    /// Notes the job of a verdict that names one.
+    pub(super) fn note(&mut self, verdict: &Verdict) {
+        let Some(job) = verdict.job.clone().filter(|_| verdict.cause.is_memory()) else { return };
         if self.attempts.insert(job.clone(), verdict.attempt.clone()).is_none() {
             self.order.push_back(job);
         }
@@ -41,19 +40,44 @@ impl ShortOfMemory {
     }
 
     fn find(&self, key: &Key) -> Option<AttemptId> {
-        self.attempts.get(&job_of(key)?).cloned()
+        self.attempts.get(&JobName::of(key)?).cloned()
     }
 }
 
-fn job_of(key: &Key) -> Option<Job> {
-    let (pipeline, job) = key.job()?;
-    Some((key.project.clone(), pipeline.to_owned(), job.to_owned()))
+/// The newest verdicts that name a job, out of many that come in any order, in bounded memory.
+#[derive(Debug, Default)]
+pub(super) struct NewestShort(Vec<Verdict>);
+
+impl NewestShort {
+    /// Keeps a verdict that names a job, without what is large.
+    pub(super) fn take(&mut self, verdict: &Verdict) {
+        if verdict.job.is_none() {
+            return;
+        }
+        let none = Verdict { evidence: Vec::new(), next: None, reason: String::new(), ..verdict.clone() };
+        self.0.push(none);
+        if self.0.len() >= 2 * REMEMBERED {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        self.0.sort_by_key(|verdict| Reverse(verdict.given_unix_ms));
+        self.0.truncate(REMEMBERED);
+    }
+
+    /// Notes them, the oldest first.
+    pub(super) fn note_all(mut self, short: &Mutex<ShortOfMemory>) {
+        self.cut();
+        let mut short = short.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.iter().rev().for_each(|verdict| short.note(verdict));
+    }
 }
 
 impl Ingest {
     /// Remembers the job of an attempt that memory ended, as a verdict says.
-    pub(super) fn note_verdict(&self, key: &Key, verdict: &Verdict) {
-        self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner).note(key, verdict);
+    pub(super) fn note_verdict(&self, verdict: &Verdict) {
+        self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner).note(verdict);
     }
 
     /// What the next attempt of a job should ask for, if memory ended its last one: what the verdict on that attempt says, or would

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{retain::REST_MS, worker::Worker};
+use super::{aging::REST_MS, worker::Worker};
 use crate::store::{self, SealError};
 
 /// How far the walk is.

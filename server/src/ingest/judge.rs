@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
 use super::{Ingest, Parts, Refusal};
 use crate::{
-    domain::{Bytes, Cause, Evidence, Fault, Growth, Key, ListedRun, Millis, Summary, Verdict},
+    domain::{Bytes, Cause, Evidence, Fault, Growth, JobName, Key, ListedRun, Millis, Summary, Verdict},
     mask, predict,
     retry::Flaky,
     store,
@@ -108,10 +108,12 @@ impl Ingest {
         }
         let (evidence, mut verdict) = self.weigh(asked).await?;
         verdict.given_unix_ms = Some(self.parts.clock.now_unix_ms());
+        let names_job = verdict.cause.is_memory() && !evidence.is_untrusted();
+        verdict.job = names_job.then(|| JobName::of(&evidence.key)).flatten();
         let verdict = self.record(fingerprint, verdict).await?;
         if !evidence.is_untrusted() {
             self.parts.judging.learn(&evidence.key, &verdict);
-            self.note_verdict(&evidence.key, &verdict);
+            self.note_verdict(&verdict);
         }
         self.parts.learned.judged(&verdict);
         self.parts.metrics.judged(verdict.cause, verdict.action);

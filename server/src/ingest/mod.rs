@@ -4,6 +4,7 @@
 //! answer. The worker takes what has gathered, checks it, commits it with one sync, and then answers all of it.
 
 mod again;
+mod aging;
 mod close;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -30,10 +31,10 @@ use std::{
 };
 
 use again::ShortOfMemory;
+pub use aging::Retain;
 pub(crate) use refusal::Refusal;
 use request::{Answer, Request};
-pub(crate) use request::{Change, Opened, Running};
-pub use retain::Retain;
+pub(crate) use request::{Change, Opened, Running, Settled};
 pub(crate) use session::{Append, Finish, StreamHandle};
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
 pub(crate) use worker::Worker;
@@ -92,9 +93,11 @@ impl Ingest {
     /// The handle, and the worker that somebody must run.
     pub(crate) fn new(parts: Parts) -> (Self, Worker) {
         let (requests, queue) = mpsc::channel(QUEUE);
-        let worker = Worker::new(parts.clone(), queue, broadcast::Sender::new(CHANGES));
+        let short_of_memory = Arc::default();
+        let mut worker = Worker::new(parts.clone(), queue, broadcast::Sender::new(CHANGES));
+        worker.short_of_memory = Arc::clone(&short_of_memory);
         let weighing = Arc::new(Semaphore::new(WEIGHED_AT_ONCE));
-        (Self { requests, weighing, short_of_memory: Arc::default(), parts }, worker)
+        (Self { requests, weighing, short_of_memory, parts }, worker)
     }
 
     /// Opens an attempt for a stream, or hands it over to it.

@@ -43,9 +43,10 @@ pub(super) enum Request {
         verdict: Box<Verdict>,
         answer: Answer<Verdict>,
     },
-    /// Nobody waits for it.
     Settle {
         told: Told,
+        /// Who wants to know what became of it.
+        answer: Option<oneshot::Sender<Settled>>,
     },
     Watch {
         answer: Answer<(Vec<Running>, broadcast::Receiver<Change>)>,
@@ -60,6 +61,31 @@ pub(super) enum Request {
         id: AttemptId,
         answer: Answer<Option<Running>>,
     },
+}
+
+/// What became of what a CI system told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// It is on disk how the attempt ended.
+    Now,
+    /// It was known already.
+    Known,
+    /// The attempt is open, or not known: what was told waits in memory for its end.
+    Remembered,
+    /// The store takes nothing.
+    Unwritable,
+}
+
+impl Settled {
+    /// The word in metrics.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Now => "settled",
+            Self::Known => "known",
+            Self::Remembered => "remembered",
+            Self::Unwritable => "unwritable",
+        }
+    }
 }
 
 /// Answer to an opening.

@@ -8,6 +8,7 @@ use std::{
 use foldhash::fast::RandomState;
 
 use super::{
+    again::NewestShort,
     session::Session,
     strays::{self, Strays},
     worker::Worker,
@@ -137,14 +138,17 @@ impl Worker {
     /// Learns the newest of the finished attempts, and the verdicts on them; gives the verdicts on others.
     async fn remember(&self) -> Result<(Loaded, Strays), StoreError> {
         let mut judged = Judged::default();
+        let mut short = NewestShort::default();
         let stats = self.parts.learned.stats();
         let take = |verdict: Verdict| {
+            short.take(&verdict);
             if verdict.action == Action::No {
                 stats.expect_refused(&verdict.attempt);
             }
             judged.take(verdict);
         };
         store::load_verdicts(&self.parts.store, take).await?;
+        short.note_all(&self.short_of_memory);
         let capacity = self.parts.learned.capacity();
         let room = [capacity, History::untrusted_of(capacity)];
         let mut newest = room.map(|room| Newest::of(room, stats.clone()));
@@ -194,7 +198,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        domain::{Cause, Millis, Opening, Outcome, Outlook, Sample, Signature, test_summary},
+        domain::{Cause, JobName, Millis, Opening, Outcome, Outlook, Sample, Signature, test_summary},
         ingest::{Ingest, fixture},
         store::{Batch, Kind, Store},
     };
@@ -228,6 +232,7 @@ mod tests {
             reason: String::new(),
             outlook: Outlook { signature, ..Outlook::default() },
             given_unix_ms: None,
+            job: None,
         }
     }
 
@@ -312,6 +317,30 @@ mod tests {
             assert!(gone.is_none() || !holds(&gone.unwrap().attempt).await, "of {most}");
             assert!(holds(&failed.attempt).await && holds(&open.id).await);
         }
+    }
+
+    #[tokio::test]
+    async fn a_start_knows_the_jobs_that_memory_ended_although_nobody_measured_them() {
+        let (store, mut batch) = (Store::memory(), Batch::default());
+        let labels = [("pipeline", "7"), ("job", "build")].map(|(name, said)| (name.into(), said.into()));
+        let key = Key { project: "a/b".into(), labels: labels.into(), ..Key::default() };
+        let bigger = |gib: u64| {
+            let settings = crate::predict::Settings::default();
+            let mut next = crate::predict::predict(&History::new(1), &key, &settings);
+            next.memory_limit.value = gib << 30;
+            Some(next)
+        };
+        // the older one has the later id
+        for (id, given, gib) in [("2", 10, 64), ("1", 20, 96)] {
+            let (job, given_unix_ms) = (JobName::of(&key), Some(given));
+            let killed = Verdict { cause: Cause::Oom, next: bigger(gib), ..verdict(&ended(id, 0)) };
+            store::put_verdict(&mut batch, 7, &Verdict { job, given_unix_ms, ..killed }).unwrap();
+        }
+        store.commit(batch).await.unwrap();
+        let ingest = started(&store, 2).await;
+        let next = ingest.again(&key).await.unwrap().unwrap();
+        assert_eq!(next.memory_limit.value, 96 << 30, "the last one counts");
+        assert_eq!(ingest.again(&Key { project: "c/d".into(), ..key }).await.unwrap(), None);
     }
 
     #[tokio::test]

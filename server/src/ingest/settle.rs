@@ -13,9 +13,15 @@ use std::{
     sync::Arc,
 };
 
-use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc::error::TrySendError, oneshot};
 
-use super::{Ingest, refusal::Refusal, request::Request, stage::unwritable, worker::Worker};
+use super::{
+    Ingest,
+    refusal::Refusal,
+    request::{Request, Settled},
+    stage::unwritable,
+    worker::Worker,
+};
 use crate::{
     domain::{AttemptId, End, Evidence, Outcome, Summary, Told},
     metrics::Kind,
@@ -56,36 +62,48 @@ impl Remembered {
 impl Ingest {
     /// Takes what a CI system tells, to be worked on later; false if the queue is full or the server stops.
     pub(crate) fn tell(&self, told: Told) -> bool {
-        match self.requests.try_send(Request::Settle { told }) {
+        self.begin_to_tell(told, None)
+    }
+
+    /// The same; what comes back gives what became of it.
+    pub(crate) fn tell_and_hear(&self, told: Told) -> Option<oneshot::Receiver<Settled>> {
+        let (answer, answered) = oneshot::channel();
+        self.begin_to_tell(told, Some(answer)).then_some(answered)
+    }
+
+    /// The same, but waits for a place in the queue, and for what becomes of it; `None` if the worker has stopped.
+    pub(crate) async fn tell_in_turn(&self, told: Told) -> Option<Settled> {
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(Request::Settle { told, answer: Some(answer) }).await.ok()?;
+        answered.await.ok()
+    }
+
+    fn begin_to_tell(&self, told: Told, answer: Option<oneshot::Sender<Settled>>) -> bool {
+        match self.requests.try_send(Request::Settle { told, answer }) {
             Ok(()) => true,
             Err(TrySendError::Full(_) | TrySendError::Closed(_)) => false,
         }
-    }
-
-    /// The same, but waits for a place in the queue; false if the worker has stopped.
-    pub(crate) async fn tell_in_turn(&self, told: Told) -> bool {
-        self.requests.send(Request::Settle { told }).await.is_ok()
     }
 }
 
 impl Worker {
     /// Settles the attempt that is meant, now or when it ends.
-    pub(super) async fn settle(&mut self, told: Told) {
-        let done = self.try_settle(&told).await;
-        let kind = done.as_ref().map_or("unwritable", |kind| *kind);
-        if let Err(refusal) = done {
+    pub(super) async fn settle(&mut self, told: Told) -> Settled {
+        let settled = self.try_settle(&told).await.unwrap_or_else(|refusal| {
             tracing::warn!(attempt = ?told.attempts.first(), error = %refusal, "could not settle an attempt");
-        }
-        self.parts.metrics.hooks.get_or_create(&Kind::of(kind)).inc();
+            Settled::Unwritable
+        });
+        self.parts.metrics.hooks.get_or_create(&Kind::of(settled.as_str())).inc();
+        settled
     }
 
-    async fn try_settle(&mut self, told: &Told) -> Result<&'static str, Refusal> {
+    async fn try_settle(&mut self, told: &Told) -> Result<Settled, Refusal> {
         for id in told.attempts.iter().filter(|id| !self.sessions.contains_key(*id)) {
             let stored = store::read_summary(&self.parts.store, id).await;
             let Some(summary) = stored.map_err(|error| Refusal::Unreadable(error.to_string()))? else {
                 continue;
             };
-            let Some(settled) = settled(&summary, told) else { return Ok("known") };
+            let Some(settled) = settled(&summary, told) else { return Ok(Settled::Known) };
             let mut batch = Batch::default();
             store::put_summary(&mut batch, &settled).map_err(unwritable)?;
             self.parts.store.commit(batch).await.map_err(unwritable)?;
@@ -95,12 +113,12 @@ impl Worker {
                 self.parts.metrics.ended(&settled);
             }
             self.parts.learned.settle(settled);
-            return Ok("settled");
+            return Ok(Settled::Now);
         }
         for id in &told.attempts {
             self.remembered.keep(id.clone(), told);
         }
-        Ok("remembered")
+        Ok(Settled::Remembered)
     }
 }
 

@@ -1,6 +1,10 @@
 //! The task that owns the open attempts and is the only one that writes to the store.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use tokio::{
     sync::{broadcast, mpsc},
@@ -10,11 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Parts,
+    again::ShortOfMemory,
+    aging::Pass,
     close::Ending,
     forget::Walk,
     refusal::Refusal,
     request::{Change, Request, Running},
-    retain::{self, Pass},
+    retain,
     roll::Rolling,
     round::{RESERVE_OPERATIONS, Round},
     session::{Heard, Session, StreamHandle},
@@ -62,6 +68,8 @@ pub(crate) struct Worker {
     pub(super) walk: Walk,
     /// When the store was last seen to take nothing: what agents said until then may have reached nobody.
     pub(super) refused: Option<Instant>,
+    /// Jobs that memory ended, which a start reads; shared with the handle.
+    pub(super) short_of_memory: Arc<Mutex<ShortOfMemory>>,
 }
 
 impl Worker {
@@ -81,6 +89,7 @@ impl Worker {
             pass: Pass::default(),
             walk: Walk::default(),
             refused: None,
+            short_of_memory: Arc::default(),
         }
     }
 
@@ -128,7 +137,7 @@ impl Worker {
                     finishing.push(Ending { finish, stream: Some(stream), answer: Some(answer) });
                 }
                 // needs to know which attempts are open, and is known when one of them ends
-                Request::Settle { told } => settling.push(told),
+                Request::Settle { told, answer } => settling.push((told, answer)),
                 Request::Open { attempt, stream, answer } => {
                     self.stage_open(&mut round, *attempt, &stream, answer).await;
                 }
@@ -154,8 +163,10 @@ impl Worker {
             }
         }
         self.commit(&mut round).await;
-        for told in settling {
-            self.settle(told).await;
+        for (told, answer) in settling {
+            let settled = self.settle(told).await;
+            // nobody need wait for it
+            let _told = answer.map(|answer| answer.send(settled));
         }
         self.seal_all(finishing).await;
         self.count_open();

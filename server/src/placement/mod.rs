@@ -11,6 +11,7 @@
 //! | [`copr`] | Copr's table of patterns and tags, as it is written there |
 //! | [`file`] | the operator's file, with all mistakes and their lines |
 //! | [`lint`] | rules that can never match, and rules behind others that take everything first |
+//! | [`tickets`] | places in pools, held and waited for |
 //! | [`choose`] | the pool for an attempt, and why |
 //!
 //! Pure. The first rule that takes an attempt decides; without one it is the cheapest pool that fits, and the largest if none
@@ -27,6 +28,7 @@ mod rule;
 mod subject;
 #[cfg(test)]
 mod tests;
+pub mod tickets;
 
 pub use choose::{Choice, Looked};
 pub(crate) use kind::RAISING;

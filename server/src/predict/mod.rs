@@ -92,10 +92,16 @@ pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: 
         let lines = curve::lines(&pool);
         jobs::adjust(&mut pool, lines.memory, build_jobs.value);
         let prices = (price(history, settings), history.mean_held());
-        settings.bound_memory(memory::above(&pool, settings, prices, failed)).0
+        let size = settings.bound_memory(memory::above(&pool, settings, prices, failed)).0;
+        (size, pool.knows_package())
     };
-    let trusted = above(Heard::Trusted);
-    if history.has_untrusted(key) { trusted.max(above(Heard::All)) } else { trusted }
+    let (trusted, known) = above(Heard::Trusted);
+    if history.has_untrusted(key) {
+        let most = if known { trusted.0.saturating_mul(raise::MOST) } else { u64::MAX };
+        trusted.max(above(Heard::All).0.min(Bytes(most)))
+    } else {
+        trusted
+    }
 }
 
 /// What one failure costs, in GiB x h.
@@ -109,7 +115,7 @@ fn work_out<'h>(history: &'h History, key: &Key, settings: &Settings) -> (Predic
         let build_jobs = u32::try_from(prediction.build_jobs.value).ok();
         let key = Key { hints: Hints { build_jobs, ..key.hints }, ..key.clone() };
         let (all, everybody) = work_out_from(history, &key, settings, Heard::All);
-        if raise::raise(&mut prediction, all) {
+        if raise::raise(&mut prediction, all, pool.knows_package()) {
             return (prediction, everybody);
         }
     }

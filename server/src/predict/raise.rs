@@ -2,17 +2,27 @@
 //!
 //! Every number is worked out twice, from the trusted attempts alone and from all of the project's, and the larger one counts.
 //! So nothing that an untrusted attempt claims (its need, its time, its input, its jobs) can make anything smaller. The build
-//! jobs, where neither more nor fewer is safe, are those of the trusted attempts.
+//! jobs, where neither more nor fewer is safe, are those of the trusted attempts. What trusted attempts know bounds how far: who claims
+//! to need the largest machine there is does not get it for every build of the package.
+
+use std::fmt::Write as _;
 
 use crate::domain::{Prediction, Quantity};
 
-/// Puts in each number of `all` that is above its own. Says whether there was one.
-pub(super) fn raise(own: &mut Prediction, all: Prediction) -> bool {
-    let mut raised = false;
+/// How many times what trusted attempts say untrusted ones may raise a number to, at most. A change that makes a package need more than
+/// this is found by the verdict on its own failed attempt.
+pub(super) const MOST: u64 = 4;
+
+/// Puts in each number of `all` that is above its own. Says whether there was one. Where trusted attempts of the package
+/// are `known`, they bound how far; else the operator's caps do alone.
+pub(super) fn raise(own: &mut Prediction, all: Prediction, known: bool) -> bool {
+    let (mut raised, mut held) = (false, false);
     let mut most = |own: &mut Quantity, all: Quantity| {
         if all.value > own.value {
-            *own = all;
-            raised = true;
+            let most = own.value.saturating_mul(MOST);
+            let is_too_much = known && all.value > most;
+            *own = if is_too_much { Quantity { value: most, ..all } } else { all };
+            (raised, held) = (true, held || is_too_much);
         }
     };
     most(&mut own.memory_request, all.memory_request);
@@ -23,6 +33,9 @@ pub(super) fn raise(own: &mut Prediction, all: Prediction) -> bool {
     most(&mut own.wall_p95, all.wall_p95);
     if raised {
         own.reason.push_str("; untrusted attempts of this project raise it");
+    }
+    if held {
+        let _fits = write!(own.reason, ", to {MOST} times what trusted ones say at most");
     }
     raised
 }

@@ -125,11 +125,11 @@ fn an_id_that_an_untrusted_attempt_took_is_still_that_of_the_trusted_one() {
 fn untrusted_attempts_that_need_more_raise_their_own_project_and_say_so() {
     let mut history = two_projects(1000);
     for n in 0..20 {
-        history.learn(Arc::new(untrusted(built(&format!("x{n}"), "ours", "1", 3000))));
+        history.learn(Arc::new(untrusted(built(&format!("x{n}"), "ours", "1", 2000))));
     }
     let key = built("q", "ours", "1", 1).key;
     let (prediction, used) = explain(&history, &key, &Settings::default());
-    assert!(prediction.memory_limit.value > 3000 * MIB, "{prediction:?}");
+    assert!(prediction.memory_limit.value > 2000 * MIB, "{prediction:?}");
     assert!(
         prediction.reason.ends_with("; untrusted attempts of this project raise it"),
         "{}",
@@ -147,6 +147,21 @@ fn untrusted_attempts_that_are_like_the_others_raise_little() {
     }
     let after = answers(&history, "ours", "1", None).prediction.memory_limit.value;
     assert!(after <= before * 11 / 10, "{before} and {after}");
+}
+
+#[test]
+fn whoever_claims_to_need_the_largest_machine_raises_what_is_known_to_a_few_times_as_much_and_no_more() {
+    let mut history = two_projects(1000);
+    let key = built("q", "ours", "1", 1).key;
+    let (before, failed) = (predict(&history, &key, &Settings::default()), Bytes(900 * MIB));
+    let above = predict_above(&history, &key, &Settings::default(), failed);
+    for n in 0..200 {
+        history.learn(Arc::new(untrusted(built(&format!("x{n}"), "ours", "1", 60 << 20))));
+    }
+    let after = predict(&history, &key, &Settings::default());
+    assert_eq!(after.memory_limit.value, 4 * before.memory_limit.value, "{}", after.reason);
+    assert!(after.reason.ends_with("raise it, to 4 times what trusted ones say at most"), "{}", after.reason);
+    assert!(predict_above(&history, &key, &Settings::default(), failed) <= Bytes(4 * above.0));
 }
 
 /// `(version, need in MiB, jobs, input in MiB, stopped by memory)`.

@@ -174,6 +174,7 @@ fn verdict(evidence: &Evidence, case: Case, allowed: Wish, rule: Option<String>)
             proven,
         },
         given_unix_ms: None,
+        job: None,
     }
 }
 
@@ -189,6 +190,7 @@ fn nothing_to_retry(evidence: &Evidence, finding: Finding, policy: &Policy) -> V
         reason: "it succeeded, there is nothing to retry".to_owned(),
         outlook: Outlook::default(),
         given_unix_ms: None,
+        job: None,
     }
 }
 

@@ -97,6 +97,7 @@ fn no(attempt: AttemptId) -> Verdict {
         reason: String::new(),
         outlook: Outlook::default(),
         given_unix_ms: None,
+        job: None,
     }
 }
 

@@ -70,7 +70,7 @@ pub use seal::{Roll, SealError, roll, roll_up_to, seal, sweep};
 pub use series::{Extent, SeriesRead, append_fragment, each_run, read_series};
 pub use sled_store::{SledStore, StoreSettings};
 pub use snapshot::Snapshot;
-pub use thin::{Blocks, blocks_after, replace_block, thinned};
+pub use thin::{Blocks, blocks_after, last_elapsed, replace_block, thinned};
 
 /// Ordered bytes to bytes. Cheap to clone; clones share the store.
 #[derive(Debug, Clone)]

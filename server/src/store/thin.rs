@@ -32,26 +32,29 @@ pub async fn blocks_after(store: &Store, after: Option<&[u8]>) -> Result<Blocks,
     Ok(Blocks { blocks: page.entries.into_iter().filter_map(owned).collect(), next })
 }
 
-/// The block with one row for each `width` of time; `None` if that does not make it smaller, or it cannot be read, or its last
-/// sample was taken after `until`.
+/// When the last sample of a block was taken, since the start of its attempt; `None` if it has none, or cannot be read.
+pub fn last_elapsed(block: &Entry) -> Option<Millis> {
+    let runs = chunk::decode(keys::start_of(&block.key)?, &block.value.value).ok()?;
+    runs.iter().rev().find_map(|run| run.samples.last()).map(|last| last.elapsed)
+}
+
+/// The block with one row for each `width` of time; `None` if that does not make it smaller, or it cannot be read.
 ///
 /// A row has the means of its samples in whole pages, their highest need, and the counters of the last one. Numbers that have no row any
-/// more count as lost.
-pub fn thinned(block: &Entry, width: Millis, until: Millis) -> Option<Vec<u8>> {
+/// more count as lost; the block still says which one is its last.
+pub fn thinned(block: &Entry, width: Millis) -> Option<Vec<u8>> {
     let start = keys::start_of(&block.key)?;
     let runs = chunk::decode(start, &block.value.value).ok()?;
-    let first_sequence = runs.first()?.first_sequence;
+    let (first_sequence, end) = (runs.first()?.first_sequence, runs.last()?.end());
     let lost = first_sequence.checked_sub(start)?;
     let samples: Vec<Sample> = runs.into_iter().flat_map(|run| run.samples).collect();
-    if samples.last().is_some_and(|last| last.elapsed > until) {
-        return None;
-    }
     let rows = rows_of(&samples, width);
     if rows.is_empty() || rows.len() >= samples.len() {
         return None;
     }
-    let encoded =
-        chunk::encode_all(vec![Run { first_sequence, lost, samples: rows }], Effort::Smallest).ok()?;
+    let rows = Run { first_sequence, lost, samples: rows };
+    let gap = Run { first_sequence: end, lost: end.saturating_sub(rows.end()), samples: Vec::new() };
+    let encoded = chunk::encode_all(vec![rows, gap], Effort::Smallest).ok()?;
     let [one] = <[chunk::Encoded; 1]>::try_from(encoded).ok()?;
     Some(one.bytes).filter(|bytes| bytes.len() < block.value.value.len())
 }
@@ -108,25 +111,30 @@ mod tests {
             |n| Sample { elapsed: Millis(n * 1000), need: need(n), oom_kill: Some(n), ..Sample::default() };
         let samples: Vec<Sample> = (0..600).map(sample).collect();
         let before = block(samples.clone());
-        assert_eq!(thinned(&before, Millis(15_000), Millis(598_999)), None, "its end is younger");
-        let value = thinned(&before, Millis(15_000), Millis(599_000)).unwrap();
+        assert_eq!(last_elapsed(&before), Some(Millis(599_000)));
+        let value = thinned(&before, Millis(15_000)).unwrap();
         let after = Entry { value: Versioned { version: 2, value }, ..before };
-        let [run] = &chunk::decode(1, &after.value.value).unwrap()[..] else { panic!("one run") };
+        let [run, gap] = &chunk::decode(1, &after.value.value).unwrap()[..] else { panic!("rows and a gap") };
         assert_eq!((run.first_sequence, run.lost, run.samples.len()), (3, 2, 40));
+        assert_eq!((gap.first_sequence, gap.lost, gap.samples.len()), (603, 560, 0), "up to its last number");
         for (row, part) in run.samples.iter().zip(samples.chunks(15)) {
             assert_eq!(row.need_max, part.iter().map(|s| s.need).max(), "exact");
             let mean = part.iter().map(|s| s.need.0).sum::<u64>() / 15;
             assert_eq!(row.need.0, mean / 4096 * 4096);
             assert_eq!((row.elapsed, row.oom_kill), (part[14].elapsed, part[14].oom_kill));
         }
-        assert_eq!(thinned(&after, Millis(15_000), Millis(u64::MAX)), None, "once is enough");
+        assert_eq!(thinned(&after, Millis(15_000)), None, "once is enough");
+        let value = thinned(&after, Millis(u64::MAX)).unwrap();
+        let [row, gap] = &chunk::decode(1, &value).unwrap()[..] else { panic!("a row and a gap") };
+        let peak = samples.iter().map(|sample| sample.need).max();
+        assert_eq!((row.samples.len(), row.samples[0].need_max, gap.end()), (1, peak, 603), "all in one");
     }
 
     #[test]
     fn what_cannot_be_read_or_made_smaller_stays() {
         let mut few = block(vec![Sample::default()]);
-        assert_eq!(thinned(&few, Millis(15_000), Millis(u64::MAX)), None);
+        assert_eq!(thinned(&few, Millis(15_000)), None);
         few.value.value[2] ^= 1;
-        assert_eq!(thinned(&few, Millis(15_000), Millis(u64::MAX)), None);
+        assert_eq!(thinned(&few, Millis(15_000)), None);
     }
 }

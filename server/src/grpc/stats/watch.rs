@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::{
-    super::{outbound::Outbound, view::View},
+    super::{guarded::Admitted, outbound::Outbound, view::View},
     changed, status,
 };
 use crate::{
@@ -25,17 +25,19 @@ const RUNNING: usize = 200;
 /// Ids of one message; with the longest ids it stays far below the same bound.
 const ENDED: usize = 2000;
 
-/// Serves one watcher until it has left or the server stops.
+/// Serves one watcher until it has left, may not go on, or the server stops.
 pub(super) async fn serve(
     ingest: &Ingest,
     outbound: Outbound<pb::WatchResponse>,
     view: View,
     stopping: &CancellationToken,
+    admitted: Admitted,
 ) {
     let mut watcher = Watcher { outbound: &outbound, shown: Shown::default(), view };
     let status = tokio::select! {
         () = stopping.cancelled() => status::of_refusal(&Refusal::Stopping),
         () = outbound.gone() => return,
+        status = admitted.over() => status,
         status = watcher.follow(ingest) => status,
     };
     outbound.end(None, status);

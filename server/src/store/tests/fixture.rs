@@ -74,6 +74,7 @@ pub(super) fn verdict(name: &str) -> Verdict {
         reason: "the kernel killed it".into(),
         outlook: crate::domain::Outlook::default(),
         given_unix_ms: None,
+        job: None,
     }
 }
 

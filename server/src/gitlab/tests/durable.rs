@@ -1,0 +1,141 @@
+//! Hooks that wait on disk: what a stop, a kill and damage leave of them.
+
+use std::{fs, path::Path, time::SystemTime};
+
+use super::*;
+
+fn open(dir: &Path, metrics: &Arc<Metrics>) -> (Spool, Vec<Found>) {
+    Spool::open(dir, metrics).unwrap()
+}
+
+/// Names of the files, without those that are being written.
+fn files(dir: &Path) -> Vec<String> {
+    let all = fs::read_dir(dir.join("hooks")).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut all: Vec<_> = all.map(|name| name.into_string().unwrap()).collect();
+    all.sort();
+    all
+}
+
+async fn until(what: impl Fn() -> bool) {
+    while !what() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_taken_is_worked_on_after_a_stop_and_then_its_file_goes() {
+    let (dir, metrics) = (tempfile::tempdir().unwrap(), Arc::new(Metrics::new()));
+    let store = Store::memory();
+    let hook = ended(9, "failed", "zlib@1.3 /abcdefg");
+    {
+        // a GitLab that says nothing: the hook cannot be settled
+        let silent = Fake::start([("projects/2/jobs/9/trace", vec![Say::Nothing])]).await;
+        let house = House::over(&silent, store.clone(), Some(open(dir.path(), &metrics)));
+        assert_eq!(house.hooks.take(hook.clone(), Some("d")).await, Taken::Later);
+        assert_eq!(files(dir.path()).len(), 1, "on disk before it is answered");
+        assert_eq!(house.hooks.take(hook.clone(), Some("d")).await, Taken::Repeated);
+        house.end().await;
+    }
+    assert_eq!(files(dir.path()).len(), 1, "a stop leaves it for the next start");
+    let fake = Fake::start([
+        ("projects/2/jobs/9/trace", vec![ok(KILLED)]),
+        ("projects/2/pipelines/3/jobs", vec![ok("[]")]),
+    ])
+    .await;
+    let house = House::over(&fake, store, Some(open(dir.path(), &metrics)));
+    assert_eq!(house.hooks.take(hook, None).await, Taken::Repeated, "it is known again");
+    house.until("judged", 1).await;
+    // nobody measured it: what was told waits for an agent
+    until(|| files(dir.path()).iter().all(|name| name.ends_with(".told"))).await;
+    let key = crate::grpc::checked_key(Some(ended(9, "failed", "zlib@1.3 /abcdefg").job.key)).unwrap();
+    assert!(house.ingest.again(&key).await.unwrap().is_some());
+    house.end().await;
+}
+
+#[tokio::test]
+async fn an_end_that_was_told_before_its_attempts_settles_it_after_a_restart() {
+    let (dir, metrics) = (tempfile::tempdir().unwrap(), Arc::new(Metrics::new()));
+    let log = "==> No need to rebuild zlib, found hash match at: \n";
+    let fake = Fake::start([("projects/2/jobs/5/trace", vec![ok(log)])]).await;
+    let house = House::over(&fake, Store::memory(), Some(open(dir.path(), &metrics)));
+    house.hooks.take(ended(5, "success", "zlib@1.3 /abcdefg"), None).await;
+    until(|| files(dir.path()).iter().any(|name| name.ends_with(".told"))).await;
+    house.end().await;
+    // meanwhile the attempt has ended, and its summary is on disk
+    let (store, mut batch) = (Store::memory(), store::Batch::default());
+    let summary = crate::domain::test_summary("5", "zlib", "1.3", 10);
+    store::put_summary(&mut batch, &summary).unwrap();
+    store.commit(batch).await.unwrap();
+    let house = House::over(&fake, store, Some(open(dir.path(), &metrics)));
+    until(|| files(dir.path()).is_empty()).await;
+    let settled = store::read_summary(&house.store, &summary.attempt).await.unwrap().unwrap();
+    assert!(settled.unneeded, "as GitLab's log said before the restart");
+    assert_eq!(fake.asked().len(), 1, "GitLab is not asked again");
+    house.end().await;
+}
+
+#[tokio::test]
+async fn a_store_that_takes_nothing_costs_no_hook() {
+    let (dir, metrics) = (tempfile::tempdir().unwrap(), Arc::new(Metrics::new()));
+    let Store::Memory(memory) = Store::memory() else { panic!("in memory") };
+    let mut batch = store::Batch::default();
+    let summary = crate::domain::test_summary("5", "zlib", "1.3", 10);
+    let lost = crate::domain::Summary { outcome: Outcome::Lost, exit: None, ..summary };
+    store::put_summary(&mut batch, &lost).unwrap();
+    let store = Store::Memory(memory.clone());
+    store.commit(batch).await.unwrap();
+    memory.refuse_commits("the disk is full");
+    let fake = Fake::start([]).await;
+    let house = House::over(&fake, store.clone(), Some(open(dir.path(), &metrics)));
+    house.hooks.take(ended(5, "canceled", "x"), None).await;
+    house.end().await;
+    assert_eq!(files(dir.path()).len(), 1);
+    memory.accept_commits();
+    let house = House::over(&fake, store, Some(open(dir.path(), &metrics)));
+    until(|| files(dir.path()).is_empty()).await;
+    let settled = store::read_summary(&house.store, &lost.attempt).await.unwrap().unwrap();
+    assert_eq!(settled.cause, Some(Cause::Canceled));
+    house.end().await;
+}
+
+#[tokio::test]
+async fn damaged_and_half_written_files_cost_themselves_alone() {
+    let (dir, metrics) = (tempfile::tempdir().unwrap(), Arc::new(Metrics::new()));
+    let fake = Fake::start([("projects/2/jobs/9/trace", vec![Say::Nothing])]).await;
+    let house = House::over(&fake, Store::memory(), Some(open(dir.path(), &metrics)));
+    house.hooks.take(ended(9, "failed", "x"), None).await;
+    house.end().await;
+    let hooks = dir.path().join("hooks");
+    let whole = fs::read(hooks.join(&files(dir.path())[0])).unwrap();
+    for (name, bytes) in [
+        ("a.hook", &whole[..whole.len() / 2]),
+        ("b.hook", b""),
+        ("c.hook", b"{\"format\":2}"),
+        ("d.new", &whole[..]),
+        ("e.txt", &whole[..]),
+    ] {
+        fs::write(hooks.join(name), bytes).unwrap();
+    }
+    let (_spool, found) = open(dir.path(), &metrics);
+    assert_eq!((found.len(), files(dir.path()).len()), (1, 1));
+    assert_eq!(found[0].ended, ended(9, "failed", "x"));
+    assert_eq!(metrics.hooks_on_disk.get(), 1);
+    // one that was told, and whose first file a crash left behind
+    let first = hooks.join(&files(dir.path())[0]);
+    fs::copy(&first, first.with_extension("told")).unwrap();
+    let (_spool, found) = open(dir.path(), &Arc::new(Metrics::new()));
+    assert!(found.len() == 1 && found[0].told_since.is_some_and(|since| since <= SystemTime::now()));
+    assert!(files(dir.path()).iter().all(|name| name.ends_with(".told")));
+}
+
+#[tokio::test]
+async fn without_room_on_the_disk_a_hook_is_taken_all_the_same_and_counted() {
+    let (dir, metrics) = (tempfile::tempdir().unwrap(), Arc::new(Metrics::new()));
+    let fake = Fake::start([]).await;
+    let house = House::over(&fake, Store::memory(), Some(open(dir.path(), &metrics)));
+    fs::remove_dir(dir.path().join("hooks")).unwrap();
+    assert_eq!(house.hooks.take(ended(1, "canceled", "x"), None).await, Taken::Later);
+    house.until("not_kept", 1).await;
+    assert_eq!(metrics.hooks_on_disk.get(), 0);
+    house.end().await;
+}

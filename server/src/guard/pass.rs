@@ -1,0 +1,92 @@
+//! What lets a caller in, for calls that last: it ends when its token expires, or when access changes.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use axum::http::HeaderValue;
+use tokio::{select, time::sleep};
+
+use super::Guard;
+use crate::identity::{Denied, Identity, Role};
+
+/// How often a call that lasts is looked at, whatever happens: a key that an issuer took back is good for so long.
+const LOOK: Duration = Duration::from_mins(10);
+
+/// A caller that was let in.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    guard: Guard,
+    authorization: Option<HeaderValue>,
+    /// DNS names in the certificate of its connection.
+    names: Arc<[String]>,
+    role: Role,
+    identity: Arc<Identity>,
+    /// The access that it was checked against last.
+    seen: AtomicU64,
+}
+
+impl Pass {
+    /// Who may come in, if anybody: see [`Guard::check`].
+    ///
+    /// # Errors
+    /// It is not known who calls, or he may not.
+    pub(crate) fn new(
+        guard: &Guard,
+        authorization: Option<&HeaderValue>,
+        names: Arc<[String]>,
+        role: Role,
+        what: &str,
+    ) -> Result<Self, Denied> {
+        let seen = AtomicU64::new(guard.generation());
+        let identity = guard.check(as_text(authorization), &names, role, what)?;
+        Ok(Self { guard: guard.clone(), authorization: authorization.cloned(), names, role, identity, seen })
+    }
+
+    /// Who it is.
+    pub(crate) fn caller(&self) -> &Arc<Identity> {
+        &self.identity
+    }
+
+    /// Whether he may go on; hardly any work while nothing has changed.
+    ///
+    /// # Errors
+    /// The token has expired, or access has changed for him.
+    pub(crate) fn check(&self) -> Result<(), Denied> {
+        let generation = self.guard.generation();
+        let is_due = self.identity.expires.is_some_and(|expires| self.guard.now() >= expires);
+        if is_due || self.seen.swap(generation, Relaxed) != generation { self.look() } else { Ok(()) }
+    }
+
+    /// Waits until he may not go on; says why.
+    pub(crate) async fn over(&self) -> Denied {
+        let mut changes = self.guard.0.changes.subscribe();
+        loop {
+            if let Err(denied) = self.look() {
+                return denied;
+            }
+            let left = self.identity.expires.map(|expires| expires.saturating_sub(self.guard.now()));
+            let left = left.map_or(LOOK, |left| Duration::from_secs(left).min(LOOK));
+            select! {
+                () = sleep(left) => {}
+                // whoever says that something has changed lives as long as this
+                _ = changes.changed() => {}
+            }
+        }
+    }
+
+    /// Looks again who he is.
+    fn look(&self) -> Result<(), Denied> {
+        let now = self.guard.identify(as_text(self.authorization.as_ref()), &self.names, self.role)?;
+        if *now == *self.identity { Ok(()) } else { Err(Denied::Changed) }
+    }
+}
+
+/// A header that is no text is no token.
+fn as_text(authorization: Option<&HeaderValue>) -> Option<&str> {
+    authorization.map(|header| header.to_str().unwrap_or_default())
+}

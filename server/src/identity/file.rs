@@ -1,0 +1,195 @@
+//! The file of access, as it is written.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use jsonwebtoken::Algorithm;
+use ring::digest;
+use serde::Deserialize;
+
+use super::{
+    Role,
+    claims::{Grant, Kind},
+    fetched::{Fetched, Origin, safe_address},
+    jwt::{Issuer, Keys},
+    keys::KeySet,
+};
+
+/// Seconds by which the clocks of two machines may differ.
+const LEEWAY: u64 = 60;
+
+/// SHA-256 of a token.
+pub(super) type Digest = [u8; digest::SHA256_OUTPUT_LEN];
+
+/// The file of access, as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct AccessFile {
+    pub(super) anonymous: AnonymousTable,
+    pub(super) token: Vec<TokenTable>,
+    pub(super) issuer: Vec<IssuerTable>,
+    pub(super) certificate: Vec<CertificateTable>,
+}
+
+/// What callers may do of whom nothing is known.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AnonymousTable {
+    pub(super) roles: Vec<Role>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TokenTable {
+    pub(super) name: String,
+    /// SHA-256 of the token, in hexadecimal digits.
+    pub(super) sha256: String,
+    pub(super) roles: Vec<Role>,
+    #[serde(default)]
+    pub(super) projects: Vec<String>,
+    #[serde(default)]
+    pub(super) trusted: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct IssuerTable {
+    pub(super) issuer: String,
+    pub(super) kind: Kind,
+    pub(super) audience: String,
+    /// File with the issuer's JSON Web Key Set. Without it the set is fetched.
+    pub(super) keys_file: Option<PathBuf>,
+    /// Address of the set; without it the issuer's description says it.
+    pub(super) keys_url: Option<String>,
+    /// PEM file of the CA that signs the issuer's certificate, beside those that the system trusts.
+    pub(super) ca_file: Option<PathBuf>,
+    /// File with a token that the issuer wants to see.
+    pub(super) bearer_file: Option<PathBuf>,
+    #[serde(default = "usual_algorithms")]
+    pub(super) algorithms: Vec<Algorithm>,
+    pub(super) grant: Vec<GrantTable>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GrantTable {
+    #[serde(default)]
+    claims: BTreeMap<String, String>,
+    roles: Vec<Role>,
+    #[serde(default)]
+    projects: Vec<String>,
+    #[serde(default)]
+    trusted: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CertificateTable {
+    /// A DNS name that the certificate is for.
+    pub(super) dns_name: String,
+    pub(super) roles: Vec<Role>,
+    #[serde(default)]
+    pub(super) projects: Vec<String>,
+    #[serde(default)]
+    pub(super) trusted: bool,
+}
+
+fn usual_algorithms() -> Vec<Algorithm> {
+    vec![Algorithm::RS256, Algorithm::ES256]
+}
+
+impl AccessFile {
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// With the line: it is no TOML, or has a word that is not known.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    /// All files that it names.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.issuer.iter().filter_map(|issuer| issuer.keys_file.as_ref())
+    }
+}
+
+/// What is behind the names of a file.
+#[derive(Clone, Copy)]
+pub(crate) struct Sources<'a> {
+    /// The text of a file.
+    pub(crate) read: &'a dyn Fn(&PathBuf) -> Result<String, String>,
+    /// The place for keys that are fetched.
+    pub(crate) fetched: &'a dyn Fn(Origin) -> Arc<Fetched>,
+}
+
+impl IssuerTable {
+    pub(super) fn checked(self, sources: Sources<'_>) -> Result<Issuer, String> {
+        if self.issuer.is_empty() || self.audience.is_empty() {
+            return Err("issuer and audience must not be empty".to_owned());
+        }
+        let secret = |algorithm: &Algorithm| {
+            matches!(algorithm, Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512)
+        };
+        if self.algorithms.is_empty() || self.algorithms.iter().any(secret) {
+            return Err(
+                "algorithms must be some of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, EdDSA"
+                    .into(),
+            );
+        }
+        if self.grant.is_empty() {
+            return Err("has no grant: nobody would get in by it".to_owned());
+        }
+        let keys = self.keys(sources)?;
+        let Self { issuer, kind, audience, algorithms, grant, .. } = self;
+        let grants = grant.into_iter().map(|table| Grant {
+            claims: table.claims,
+            roles: table.roles.into_iter().collect(),
+            projects: table.projects.into(),
+            trusted: table.trusted,
+        });
+        Ok(Issuer {
+            name: issuer,
+            kind,
+            audience,
+            algorithms,
+            leeway: LEEWAY,
+            grants: grants.collect(),
+            keys,
+        })
+    }
+
+    fn keys(&self, sources: Sources<'_>) -> Result<Keys, String> {
+        let Self { issuer, keys_file, keys_url, ca_file, bearer_file, .. } = self;
+        let Some(file) = keys_file else {
+            match keys_url {
+                Some(url) => safe_address(url).map_err(|why| format!("keys_url: {why}"))?,
+                None => safe_address(issuer).map_err(|why| {
+                    format!("its keys cannot be fetched: {why}; give keys_url or keys_file")
+                })?,
+            }
+            return Ok(Keys::Fetched((sources.fetched)(Origin {
+                issuer: issuer.clone(),
+                keys_url: keys_url.clone(),
+                ca_file: ca_file.clone(),
+                bearer_file: bearer_file.clone(),
+            })));
+        };
+        if keys_url.is_some() || ca_file.is_some() || bearer_file.is_some() {
+            return Err(
+                "has keys_file: keys_url, ca_file and bearer_file are for keys that are fetched".into()
+            );
+        }
+        let keys = KeySet::parse(&(sources.read)(file)?);
+        keys.map(Keys::Fixed).map_err(|why| format!("{} {why}", file.display()))
+    }
+}
+
+pub(super) fn hexadecimal(text: &str) -> Option<Digest> {
+    let mut digest = Digest::default();
+    if text.len() != 2 * digest.len() || !text.is_ascii() {
+        return None;
+    }
+    for (byte, pair) in digest.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(digest)
+}

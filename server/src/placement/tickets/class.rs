@@ -1,0 +1,98 @@
+//! Tickets that need the same places: a line for each owner, and the owners that are next.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::ranks::Rank;
+use crate::domain::TicketId;
+
+/// The turn of a ticket: round and number. The lowest is next.
+pub(super) type Order = Rank;
+
+/// An owner: where it is counted.
+pub(super) type OwnerAt = usize;
+
+/// What makes a class: where its tickets are counted, whoever they are of, and whether they go first.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Sort {
+    pub(super) places: Vec<usize>,
+    pub(super) raised: bool,
+}
+
+/// Waiting tickets that need the same places.
+#[derive(Debug)]
+pub(super) struct Class {
+    pub(super) sort: Sort,
+    lines: HashMap<OwnerAt, Line>,
+    /// First ticket of each owner that is below its limit.
+    next: BTreeSet<(Order, OwnerAt)>,
+    /// Grants to later tickets that took what this class needs, since it had one itself.
+    pub(super) passed: u32,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    tickets: BTreeMap<Order, TicketId>,
+    is_open: bool,
+}
+
+impl Class {
+    pub(super) fn new(sort: Sort) -> Self {
+        Self { sort, lines: HashMap::new(), next: BTreeSet::new(), passed: 0 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Whether an owner waits here.
+    pub(super) fn has(&self, owner: OwnerAt) -> bool {
+        self.lines.contains_key(&owner)
+    }
+
+    /// The turn of the ticket that is next, of owners below their limit.
+    pub(super) fn first(&self) -> Option<Order> {
+        self.next.first().map(|(order, _)| *order)
+    }
+
+    pub(super) fn push(&mut self, owner: OwnerAt, order: Order, id: TicketId, is_open: bool) {
+        self.change(owner, |line| {
+            line.is_open = is_open;
+            line.tickets.insert(order, id);
+        });
+    }
+
+    pub(super) fn remove(&mut self, owner: OwnerAt, order: Order) {
+        self.change(owner, |line| drop(line.tickets.remove(&order)));
+    }
+
+    /// Takes the next ticket out.
+    pub(super) fn pop(&mut self) -> Option<TicketId> {
+        let (order, owner) = *self.next.first()?;
+        let mut id = None;
+        self.change(owner, |line| id = line.tickets.remove(&order));
+        id
+    }
+
+    /// Whether an owner is below its limit.
+    pub(super) fn set_open(&mut self, owner: OwnerAt, is_open: bool) {
+        if self.lines.get(&owner).is_some_and(|line| line.is_open != is_open) {
+            self.change(owner, |line| line.is_open = is_open);
+        }
+    }
+
+    /// Changes an owner's line, and keeps `next` true.
+    fn change(&mut self, owner: OwnerAt, change: impl FnOnce(&mut Line)) {
+        let line = self.lines.entry(owner).or_default();
+        let first = |line: &Line| line.tickets.keys().next().copied().filter(|_| line.is_open);
+        let before = first(line);
+        change(line);
+        let (after, is_empty) = (first(line), line.tickets.is_empty());
+        if is_empty {
+            self.lines.remove(&owner);
+        }
+        if before != after {
+            before.map(|order| self.next.remove(&(order, owner)));
+            after.map(|order| self.next.insert((order, owner)));
+        }
+    }
+}

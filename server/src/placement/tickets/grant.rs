@@ -1,0 +1,125 @@
+//! Who is next.
+
+use super::{
+    Change, Now, Tickets, claim,
+    class::{Class, Order, OwnerAt, Sort},
+};
+use crate::domain::Claim;
+
+/// Later tickets that may take what a class of tickets needs before its places are kept free for it.
+pub const PATIENCE: u32 = 64;
+
+impl Tickets {
+    /// Grants what can be granted, lowest round first.
+    pub(super) fn grant(&mut self, now: Now) -> Vec<Change> {
+        let mut changes = Vec::new();
+        while let Some(at) = self.next_class() {
+            let Some(class) = self.classes.get_mut(at) else { break };
+            let Some(id) = class.pop() else { break };
+            class.passed = 0;
+            let Some(entry) = self.known.get_mut(&id) else { continue };
+            let order = (entry.ticket.round, entry.ticket.number);
+            self.counts.take(&entry.counts, &entry.ticket, false);
+            entry.ticket.granted_unix_ms = Some(now.unix_ms);
+            self.counts.add(&entry.counts, &entry.ticket);
+            self.round = self.round.max(order.0);
+            let (counts, raised) = (entry.counts.clone(), entry.ticket.claim.raised);
+            self.rest(&id, now);
+            self.pass_over(&counts, order, raised);
+            if let Some(owner_at) = counts.last() {
+                if let Some(owner) = self.owners.get_mut(owner_at) {
+                    owner.waiting -= 1;
+                }
+                self.left(at, *owner_at);
+                self.settle_owner(*owner_at);
+            }
+            changes.push(Change::Granted(id));
+        }
+        changes
+    }
+
+    /// The class whose first ticket is next, if any can be granted.
+    fn next_class(&self) -> Option<usize> {
+        // one at a time, the one whose turn it was first: it gets what it needs, and then the next
+        let kept = self.kept();
+        if let Some((at, class)) = kept
+            && class.sort.places.iter().all(|place| self.counts.free(*place) > 0)
+        {
+            return Some(at);
+        }
+        let kept = kept.map_or(&[][..], |(_, class)| &class.sort.places);
+        let may = |class: &Class| {
+            let free = |place: &usize| self.counts.free(*place) > u32::from(kept.contains(place));
+            class.sort.places.iter().all(free)
+        };
+        let mut best: Option<(Order, usize)> = None;
+        for (at, class) in &self.classes {
+            let first = class.first().filter(|first| best.is_none_or(|(best, _)| *first < best));
+            if let Some(first) = first
+                && may(class)
+            {
+                best = Some((first, at));
+            }
+        }
+        best.map(|(_, at)| at)
+    }
+
+    /// The class that others must leave its places to.
+    fn kept(&self) -> Option<(usize, &Class)> {
+        let kept = self.classes.iter().filter(|(_, class)| class.passed >= PATIENCE);
+        kept.filter_map(|(at, class)| Some((class.first()?, at, class)))
+            .min_by_key(|(first, _, _)| *first)
+            .map(|(_, at, class)| (at, class))
+    }
+
+    /// Counts a grant against the classes whose turn was before it, and that need what it took. A raised one is before its turn.
+    fn pass_over(&mut self, granted: &[usize], order: Order, raised: bool) {
+        let limited = |place: &&usize| self.counts.get(**place).is_some_and(|count| count.limit.is_some());
+        let taken: Vec<usize> = granted.iter().filter(limited).copied().collect();
+        for (_, class) in &mut self.classes {
+            let is_jumped = raised && !class.sort.raised;
+            let was_before = class.first().is_some_and(|first| first < order || is_jumped);
+            if was_before && class.sort.places.iter().any(|place| taken.contains(place)) {
+                class.passed = class.passed.saturating_add(1);
+            }
+        }
+    }
+
+    /// The class of a ticket that waits.
+    pub(super) fn class_of(&self, counts: &[usize], raised: bool) -> Option<usize> {
+        let (_owner, places) = counts.split_last()?;
+        self.sorts.get(&Sort { places: places.to_vec(), raised }).copied()
+    }
+
+    /// Whether others wait for the same.
+    pub(super) fn has_class_for(&self, claim: &Claim) -> bool {
+        let places: Option<Vec<usize>> =
+            claim::places(claim).iter().map(|place| self.counts.at(place)).collect();
+        places.is_some_and(|places| self.sorts.contains_key(&Sort { places, raised: claim.raised }))
+    }
+
+    /// A ticket of an owner waits in a class no longer: nothing that is empty stays.
+    pub(super) fn left(&mut self, at: usize, owner_at: OwnerAt) {
+        let Some(class) = self.classes.get(at) else { return };
+        if !class.has(owner_at)
+            && let Some(owner) = self.owners.get_mut(&owner_at)
+        {
+            owner.classes.remove(&at);
+        }
+        if class.is_empty() {
+            self.sorts.remove(&class.sort);
+            self.classes.remove(at);
+        }
+    }
+
+    /// Takes an owner's tickets out of the running while it is at its limit.
+    pub(super) fn settle_owner(&mut self, owner_at: OwnerAt) {
+        let is_open = self.counts.free(owner_at) > 0;
+        let Some(owner) = self.owners.get(&owner_at) else { return };
+        for at in &owner.classes {
+            if let Some(class) = self.classes.get_mut(*at) {
+                class.set_open(owner_at, is_open);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! How long a ticket lives of which nobody is heard.
+//!
+//! | ticket | lives while | and then for |
+//! |---|---|---|
+//! | waits | somebody watches it | [`Patience::ask_within_ms`] since it was last asked for or watched |
+//! | holds a place, no attempt runs in it | somebody watches it and says that he holds it | [`Patience::start_within_ms`] since it was granted; [`Patience::ask_within_ms`] since its holder left |
+//! | an attempt runs in its place | the attempt is open | ended with it |
+
+use super::{Change, End, Now, Tickets};
+use crate::domain::{AttemptId, TicketId};
+
+/// No deadline: somebody is there.
+pub(super) const NEVER: u64 = u64::MAX;
+
+/// How long tickets stay open without a sign of life, milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// One that waits.
+    pub ask_within_ms: u64,
+    /// One that was granted and in whose place no attempt has begun.
+    pub start_within_ms: u64,
+}
+
+/// Who is there for a ticket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Who watches it.
+    pub watchers: u32,
+    /// Of them, who holds its place.
+    pub holders: u32,
+}
+
+impl Tickets {
+    /// Somebody asked for a ticket. That keeps one that waits; one that was granted needs an attempt.
+    pub fn ask(&mut self, id: &TicketId, now: Now) {
+        if self.get(id).is_some_and(|ticket| ticket.granted_unix_ms.is_none()) {
+            self.rest(id, now);
+        }
+    }
+
+    /// Somebody watches a ticket from now on; with `holds`, he is in its place himself. False if it is not open.
+    pub fn watch(&mut self, id: &TicketId, holds: bool, now: Now) -> bool {
+        let Some(entry) = self.known.get_mut(id) else { return false };
+        entry.heard.watchers = entry.heard.watchers.saturating_add(1);
+        entry.heard.holders = entry.heard.holders.saturating_add(u32::from(holds));
+        if holds || entry.ticket.granted_unix_ms.is_none() {
+            self.rest(id, now);
+        }
+        true
+    }
+
+    /// Somebody watches it no longer.
+    pub fn unwatch(&mut self, id: &TicketId, held: bool, now: Now) {
+        let Some(entry) = self.known.get_mut(id) else { return };
+        entry.heard.watchers = entry.heard.watchers.saturating_sub(1);
+        entry.heard.holders = entry.heard.holders.saturating_sub(u32::from(held));
+        let waits = entry.ticket.granted_unix_ms.is_none();
+        if waits {
+            self.rest(id, now);
+        } else if held && entry.heard.holders == 0 && entry.ticket.attempt.is_none() {
+            // whoever was in its place has gone, or lost his connection and comes back
+            let until = now.steady_ms.saturating_add(self.patience.ask_within_ms);
+            self.lives_until(id, until);
+        }
+    }
+
+    /// An attempt runs in the place of a ticket: the ticket lives as long as it does. True if that is new. A ticket that waits is
+    /// not taken by an attempt that did not wait for it, and a place that has an attempt takes no other one.
+    pub fn begin(&mut self, id: &TicketId, attempt: &AttemptId) -> bool {
+        let Some(entry) = self.known.get_mut(id) else { return false };
+        if entry.ticket.granted_unix_ms.is_none() || entry.ticket.attempt.is_some() {
+            return false;
+        }
+        entry.ticket.attempt = Some(attempt.clone());
+        self.counts.attend(&entry.counts);
+        self.lives_until(id, NEVER);
+        true
+    }
+
+    /// The attempt has ended, however it did: its ticket has, too.
+    pub fn end(&mut self, id: &TicketId, attempt: &AttemptId, now: Now) -> Vec<Change> {
+        if self.get(id).is_none_or(|ticket| ticket.attempt.as_ref() != Some(attempt)) {
+            return Vec::new();
+        }
+        self.remove(id);
+        let mut changes = vec![Change::Ended(id.clone(), End::Closed)];
+        changes.extend(self.grant(now));
+        changes
+    }
+
+    /// Begins the time that a ticket lives of which nobody is heard.
+    pub(super) fn rest(&mut self, id: &TicketId, now: Now) {
+        let Some(entry) = self.known.get(id) else { return };
+        let Heard { watchers, holders } = entry.heard;
+        let Patience { ask_within_ms, start_within_ms } = self.patience;
+        let waits = entry.ticket.granted_unix_ms.is_none();
+        let is_there = holders > 0 || entry.ticket.attempt.is_some() || (waits && watchers > 0);
+        let after = if waits { ask_within_ms } else { start_within_ms };
+        self.lives_until(id, if is_there { NEVER } else { now.steady_ms.saturating_add(after) });
+    }
+
+    fn lives_until(&mut self, id: &TicketId, until_ms: u64) {
+        let Some(entry) = self.known.get_mut(id) else { return };
+        self.deadlines.remove(&(entry.until_ms, id.clone()));
+        entry.until_ms = until_ms;
+        if until_ms != NEVER {
+            self.deadlines.insert((until_ms, id.clone()));
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! A sorted set of pairs that knows the rank of each: how many come before it, and which one is the n-th.
+//!
+//! Sorted runs of bounded length: adding, removing and both questions look at one run and at the lengths of the others, which is
+//! some hundred numbers for a hundred thousand pairs. A tree that counts would ask for less and be four times the code.
+
+/// What is ranked; each is there once.
+pub(super) type Rank = (u64, u64);
+
+/// Longest run. Twice the square root of what a busy server holds is where both costs are small.
+const RUN: usize = 512;
+
+/// The set.
+#[derive(Debug, Default)]
+pub(super) struct Ranks {
+    /// Never empty ones, each sorted, and the last of one below the first of the next.
+    runs: Vec<Vec<Rank>>,
+}
+
+impl Ranks {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.runs.iter().map(Vec::len).sum()
+    }
+
+    pub(super) fn insert(&mut self, rank: Rank) {
+        let at = self.run_of(rank);
+        let Some(run) = self.runs.get_mut(at) else {
+            self.runs.push(vec![rank]);
+            return;
+        };
+        if let Err(place) = run.binary_search(&rank) {
+            run.insert(place, rank);
+        }
+        if run.len() > RUN {
+            let upper = run.split_off(RUN / 2);
+            self.runs.insert(at + 1, upper);
+        }
+    }
+
+    pub(super) fn remove(&mut self, rank: Rank) {
+        let at = self.run_of(rank);
+        let Some(run) = self.runs.get_mut(at) else { return };
+        if let Ok(place) = run.binary_search(&rank) {
+            run.remove(place);
+        }
+        let left = run.len();
+        let next = self.runs.get(at + 1).map_or(RUN, Vec::len);
+        if left == 0 {
+            self.runs.remove(at);
+        } else if left + next <= RUN / 2 {
+            // else many runs of one would be left where all others went
+            let next = self.runs.remove(at + 1);
+            if let Some(run) = self.runs.get_mut(at) {
+                run.extend(next);
+            }
+        }
+    }
+
+    /// How many come before `rank`, whether it is there or not.
+    pub(super) fn before(&self, rank: Rank) -> usize {
+        let at = self.run_of(rank);
+        let runs: usize = self.runs.iter().take(at).map(Vec::len).sum();
+        runs + self.runs.get(at).map_or(0, |run| run.partition_point(|other| *other < rank))
+    }
+
+    /// The one that `n` others come before.
+    pub(super) fn nth(&self, mut n: usize) -> Option<Rank> {
+        for run in &self.runs {
+            match run.get(n) {
+                Some(rank) => return Some(*rank),
+                None => n -= run.len(),
+            }
+        }
+        None
+    }
+
+    /// The run that holds `rank`, or would.
+    fn run_of(&self, rank: Rank) -> usize {
+        let begun = self.runs.partition_point(|run| run.first().is_some_and(|first| *first <= rank));
+        begun.saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn ranks_are_those_of_a_sorted_set_whatever_is_added_and_removed(
+            steps in prop::collection::vec((any::<bool>(), 0..6_u64, 0..400_u64), 1..3000)
+        ) {
+            let (mut ranks, mut plain) = (Ranks::default(), BTreeSet::new());
+            for (adds, high, low) in steps {
+                let rank = (high, low);
+                if adds {
+                    ranks.insert(rank);
+                    plain.insert(rank);
+                } else {
+                    ranks.remove(rank);
+                    plain.remove(&rank);
+                }
+                prop_assert_eq!(ranks.before(rank), plain.range(..rank).count());
+            }
+            prop_assert_eq!(ranks.len(), plain.len());
+            for (n, rank) in plain.iter().enumerate() {
+                prop_assert_eq!(ranks.nth(n), Some(*rank));
+            }
+            prop_assert_eq!(ranks.nth(plain.len()), None);
+            prop_assert!(ranks.runs.iter().all(|run| !run.is_empty() && run.len() <= RUN));
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Who gets a place, and what is told of those who wait.
+
+mod schedules;
+mod small;
+
+use super::*;
+use crate::domain::{AttemptId, Millis};
+
+const PATIENT: Patience = Patience { ask_within_ms: 100, start_within_ms: 1000 };
+
+fn at(ms: u64) -> Now {
+    Now { unix_ms: 1_000_000 + ms, steady_ms: ms }
+}
+
+fn id(name: &str) -> TicketId {
+    TicketId::parse(name).unwrap()
+}
+
+fn claim(owner: &str, tags: &[&str]) -> Claim {
+    Claim {
+        owner: owner.into(),
+        pool: "p".into(),
+        kind: "explicit".into(),
+        tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        wall: Millis(10),
+        ..Claim::default()
+    }
+}
+
+fn limits(each_owner: Option<u32>, most: &[(Counter, u32)]) -> Limits {
+    Limits { each_owner, most: most.iter().cloned().collect(), pools: ["p".to_owned()].into() }
+}
+
+fn tickets(limits: Limits, most: usize) -> Tickets {
+    Tickets::new(limits, PATIENT, most)
+}
+
+fn tag(name: &str) -> Counter {
+    Counter::Tag(name.to_owned())
+}
+
+fn granted(changes: &[Change]) -> Vec<String> {
+    let names = changes.iter().filter_map(|change| match change {
+        Change::Granted(id) => Some(id.to_string()),
+        Change::Ended(..) => None,
+    });
+    names.collect()
+}
+
+impl Tickets {
+    fn opened(&mut self, name: &str, claim: Claim) -> Vec<String> {
+        granted(&self.open(&id(name), claim, at(0)).unwrap())
+    }
+
+    fn closed(&mut self, name: &str) -> Vec<String> {
+        granted(&self.close(&id(name), at(0)).unwrap())
+    }
+
+    fn leaves_nothing(&self) -> bool {
+        self.known.is_empty()
+            && self.owners.is_empty()
+            && self.deadlines.is_empty()
+            && self.classes.is_empty()
+            && self.sorts.is_empty()
+            && self.counts.iter().count() == 0
+    }
+}
+
+#[test]
+fn a_thousand_jobs_of_one_owner_do_not_starve_the_first_of_another() {
+    let mut tickets = tickets(limits(None, &[(Counter::All, 2)]), 10_000);
+    for n in 0..1000 {
+        tickets.opened(&format!("a{n}"), claim("a", &[]));
+    }
+    assert!(tickets.opened("b0", claim("b", &[])).is_empty());
+    tickets.opened("b1", claim("b", &[]));
+    let all = [tickets.closed("a0"), tickets.closed("a1")].concat();
+    assert!(all.contains(&"b0".to_owned()), "{all:?}");
+    let told = tickets.told(&id("b1"), at(0)).unwrap();
+    assert!(told.position <= 3, "{told:?}");
+}
+
+#[test]
+fn those_who_come_later_do_not_pass_those_who_wait() {
+    let mut tickets = tickets(limits(None, &[(Counter::All, 1)]), 10_000);
+    tickets.opened("old0", claim("old", &[]));
+    tickets.opened("old1", claim("old", &[]));
+    let mut running = "old0".to_owned();
+    for n in 0..20 {
+        // somebody new each time
+        tickets.opened(&format!("new{n}"), claim(&format!("new{n}"), &[]));
+        running = tickets.closed(&running).remove(0);
+        if running == "old1" {
+            return;
+        }
+    }
+    panic!("20 newcomers passed it");
+}
+
+#[test]
+fn a_ticket_that_needs_two_places_is_not_passed_over_for_ever() {
+    let mut tickets = tickets(limits(None, &[(tag("x"), 1), (tag("y"), 1)]), 10_000);
+    let mut open = vec!["x0".to_owned(), "y0".to_owned()];
+    tickets.opened("x0", claim("u", &["x"]));
+    tickets.opened("y0", claim("v", &["y"]));
+    tickets.opened("both", claim("w", &["x", "y"]));
+    for n in 1..10 * PATIENCE {
+        // one of each waits always, and they end in turns: never are both places free at once
+        let (kind, owner) = if n % 2 == 0 { ("x", "u") } else { ("y", "v") };
+        tickets.opened(&format!("{kind}{n}"), claim(owner, &[kind]));
+        let Some(at) = open.iter().position(|id| id.starts_with(kind)) else { continue };
+        let ended = open.remove(at);
+        open.extend(tickets.closed(&ended));
+        if open.iter().any(|id| id == "both") {
+            return;
+        }
+    }
+    panic!("passed over {} times", 10 * PATIENCE);
+}
+
+#[test]
+fn a_raised_ticket_goes_first_and_raised_ones_without_end_do_not_starve_the_others() {
+    let mut tickets = tickets(limits(None, &[(Counter::All, 1)]), 10_000);
+    tickets.opened("first", claim("o", &[]));
+    tickets.opened("plain", claim("a", &[]));
+    let raised = || Claim { raised: true, ..claim("b", &[]) };
+    tickets.opened("fix0", raised());
+    let mut running = tickets.closed("first").remove(0);
+    assert_eq!(running, "fix0");
+    for n in 1..10 * PATIENCE {
+        tickets.opened(&format!("fix{n}"), raised());
+        running = tickets.closed(&running).remove(0);
+        if running == "plain" {
+            return;
+        }
+    }
+    panic!("passed over {} times", 10 * PATIENCE);
+}
+
+#[test]
+fn what_is_wrong_changes_nothing_and_says_why() {
+    let mut tickets = tickets(limits(None, &[(tag("off"), 0)]), 2);
+    let mut open = |name: &str, claim: Claim| tickets.open(&id(name), claim, at(0));
+    assert_eq!(granted(&open("a", claim("o", &[])).unwrap()), ["a"]);
+    // the same again is the same ticket, and is granted once
+    assert_eq!(open("a", claim("o", &[])), Ok(Vec::new()));
+    assert_eq!(open("a", Claim { asked: 1, ..claim("o", &[]) }), Err(Refused::Taken(id("a"))));
+    assert_eq!(open("a", Claim { by: "x".into(), ..claim("o", &[]) }), Err(Refused::Taken(id("a"))));
+    assert_eq!(open("b", claim("o", &["off"])), Err(Refused::Never("tag off".into())));
+    let gone = Claim { pool: "gone".into(), ..claim("o", &[]) };
+    assert_eq!(open("b", gone), Err(Refused::Never("pool gone".into())));
+    open("c", claim("o", &[])).unwrap();
+    assert_eq!(open("d", claim("o", &[])), Err(Refused::Full(2)));
+    assert_eq!(tickets.close(&id("b"), at(0)), Err(Refused::Unknown(id("b"))));
+    assert_eq!((tickets.iter().count(), tickets.held(&Counter::All)), (2, 2));
+}
+
+#[test]
+fn a_place_in_a_pool_that_was_taken_out_of_the_file_is_given_to_nobody() {
+    let mut tickets = tickets(limits(None, &[(Counter::Pool("p".into()), 1)]), 10);
+    tickets.opened("a", claim("o", &[]));
+    tickets.opened("b", claim("o", &[]));
+    let mut gone = limits(None, &[]);
+    gone.pools.clear();
+    assert_eq!(tickets.limit(gone, PATIENT, 10, at(0)), []);
+    assert!(tickets.closed("a").is_empty());
+    assert_eq!(tickets.told(&id("b"), at(0)).unwrap().waits_for, ["pool p: 0 of 0"]);
+    assert_eq!(granted(&tickets.limit(limits(None, &[]), PATIENT, 10, at(0))), ["b"]);
+}
+
+#[test]
+fn a_ticket_lives_as_long_as_somebody_is_heard_of() {
+    let mut tickets = tickets(limits(Some(1), &[]), 10);
+    let ended = |changes: &[Change]| changes.iter().filter(|c| matches!(c, Change::Ended(..))).count();
+    for name in ["a", "b", "c", "d"] {
+        tickets.opened(name, claim("o", &[]));
+    }
+    tickets.watch(&id("b"), false, at(50));
+    // c and d wait, and nobody asks for them again
+    tickets.ask(&id("d"), at(50));
+    assert_eq!(ended(&tickets.expire(10, at(101))), 1);
+    assert!(tickets.get(&id("c")).is_none());
+    assert_eq!(ended(&tickets.expire(10, at(151))), 1);
+    // a has its place, and no attempt begins
+    let changes = tickets.expire(10, at(1001));
+    assert_eq!(granted(&changes), ["b"]);
+    // whoever watches b does not say that he is in its place; asking does not help either
+    tickets.ask(&id("b"), at(1900));
+    assert_eq!(ended(&tickets.expire(10, at(2000))), 0);
+    tickets.watch(&id("b"), true, at(2000));
+    assert_eq!(ended(&tickets.expire(10, at(999_999))), 0);
+    tickets.unwatch(&id("b"), true, at(1_000_000));
+    assert_eq!(ended(&tickets.expire(10, at(1_000_100))), 0);
+    assert_eq!(ended(&tickets.expire(10, at(1_000_101))), 1);
+    assert!(tickets.leaves_nothing());
+}
+
+#[test]
+fn an_attempt_is_the_life_of_its_ticket_and_the_end_of_another_one_is_not() {
+    let mut tickets = tickets(limits(Some(1), &[]), 10);
+    let [one, other] = ["1", "2"].map(|name| AttemptId::parse(name).unwrap());
+    tickets.opened("a", claim("o", &[]));
+    tickets.opened("b", claim("o", &[]));
+    assert!(tickets.begin(&id("a"), &one));
+    assert!(!tickets.begin(&id("a"), &other), "one place, one attempt");
+    assert!(!tickets.begin(&id("b"), &other), "it has no place yet");
+    tickets.watch(&id("b"), false, at(0));
+    assert_eq!(tickets.expire(10, at(999_999)), []);
+    assert_eq!(tickets.demand()[0].attended, 1);
+    assert_eq!(tickets.end(&id("a"), &other, at(0)), []);
+    assert_eq!(granted(&tickets.end(&id("a"), &one, at(0))), ["b"]);
+    assert_eq!(tickets.demand()[0].attended, 0);
+}
+
+#[test]
+fn a_position_and_a_time_are_told_from_those_who_hold_and_those_who_are_before() {
+    let mut tickets = tickets(limits(None, &[(Counter::Pool("p".into()), 2)]), 10);
+    for (n, wall) in [60, 20, 40, 40, 40, 40].into_iter().enumerate() {
+        let sized = Claim {
+            wall: Millis(wall),
+            memory: crate::domain::Bytes(10),
+            milli_cores: 500,
+            ..claim("o", &[])
+        };
+        tickets.opened(&format!("t{n}"), sized);
+    }
+    let told = |name: &str, ms: u64| {
+        let told = tickets.told(&id(name), at(ms)).unwrap();
+        (told.position, told.wait.0)
+    };
+    assert_eq!((told("t0", 5), told("t2", 5), told("t3", 5)), ((0, 0), (1, 15), (2, 55)));
+    // one round more: each place is held for 40 in the mean
+    assert_eq!((told("t4", 5), told("t5", 5)), ((3, 55), (4, 95)));
+    assert_eq!(told("t2", 30), (1, 0), "it should have ended already");
+    assert_eq!(tickets.told(&id("t2"), at(5)).unwrap().waits_for, ["pool p: 2 of 2"]);
+    let amount = |places: u32| Amount {
+        places,
+        memory_bytes: 10 * u64::from(places),
+        milli_cores: 500 * u64::from(places),
+    };
+    let demand = Demand { pool: "p".into(), queued: amount(4), held: amount(2), attended: 0 };
+    assert_eq!(tickets.demand(), [demand]);
+}
+
+#[test]
+fn after_a_restart_newcomers_are_not_before_those_who_wait() {
+    let mut before = tickets(limits(None, &[(Counter::All, 1)]), 100);
+    for n in 0..50 {
+        before.opened(&format!("old{n}"), claim("old", &[]));
+    }
+    let kept: Vec<Ticket> =
+        before.iter().filter(|ticket| ticket.granted_unix_ms.is_none()).cloned().collect();
+    let mut after = tickets(limits(None, &[(Counter::All, 1)]), 100);
+    assert_eq!(granted(&after.restore(kept, at(0))), ["old1"]);
+    after.opened("new", claim("new", &[]));
+    assert_eq!(after.closed("old1"), ["old2"], "its round is the one of the newcomer, and it was first");
+}

@@ -1,0 +1,242 @@
+//! No schedule of opens, closes, expiries, attempts, other limits and restarts breaks a limit, loses a ticket or starves an owner.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// What may happen.
+#[derive(Debug, Clone)]
+enum Event {
+    Open { name: u8, owner: u8, kind: u8, tags: u8, raised: bool },
+    Close { name: u8 },
+    Ask { name: u8 },
+    Watch { name: u8, holds: bool },
+    Unwatch { name: u8, held: bool },
+    Begin { name: u8 },
+    End { name: u8 },
+    Pass { ms: u64 },
+    Limit { all: u32, owner: u32, tag: u32, kind: u32 },
+    Restart,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let (name, yes) = (0..40_u8, any::<bool>());
+    prop_oneof![
+        8 => (name.clone(), 0..4_u8, 0..2_u8, 0..4_u8, 0..8_u8)
+            .prop_map(|(name, owner, kind, tags, raised)| Event::Open { name, owner, kind, tags, raised: raised == 0 }),
+        4 => name.clone().prop_map(|name| Event::Close { name }),
+        1 => name.clone().prop_map(|name| Event::Ask { name }),
+        1 => (name.clone(), yes).prop_map(|(name, holds)| Event::Watch { name, holds }),
+        1 => (name.clone(), yes).prop_map(|(name, held)| Event::Unwatch { name, held }),
+        2 => name.clone().prop_map(|name| Event::Begin { name }),
+        1 => name.prop_map(|name| Event::End { name }),
+        2 => (1..400_u64).prop_map(|ms| Event::Pass { ms }),
+        1 => (1..6_u32, 1..4_u32, 1..3_u32, 1..4_u32)
+            .prop_map(|(all, owner, tag, kind)| Event::Limit { all, owner, tag, kind }),
+        1 => Just(Event::Restart),
+    ]
+}
+
+fn some_limits(all: u32, owner: u32, of_tag: u32, kind: u32) -> Limits {
+    limits(Some(owner), &[(Counter::All, all), (tag("x"), of_tag), (Counter::Kind("auto".into()), kind)])
+}
+
+fn some_claim(owner: u8, kind: u8, tags: u8) -> Claim {
+    let tags: Vec<&str> =
+        [("x", 1), ("y", 2)].into_iter().filter(|(_, bit)| tags & bit > 0).map(|(name, _)| name).collect();
+    let kind = if kind == 0 { "explicit" } else { "auto" };
+    Claim { kind: kind.into(), wall: Millis(u64::from(owner) * 7), ..claim(&format!("owner{owner}"), &tags) }
+}
+
+fn attempt(name: u8) -> AttemptId {
+    AttemptId::parse(&format!("attempt{name}")).unwrap()
+}
+
+/// How many hold, counted anew.
+pub(super) fn held(tickets: &Tickets) -> HashMap<Counter, u32> {
+    let mut held: HashMap<Counter, u32> = HashMap::new();
+    for ticket in tickets.iter().filter(|ticket| ticket.granted_unix_ms.is_some()) {
+        for counter in claim::counters(&ticket.claim) {
+            *held.entry(counter).or_default() += 1;
+        }
+    }
+    held
+}
+
+/// What holds at every moment. `before` are the counts before the event.
+pub(super) fn check(tickets: &Tickets, before: &HashMap<Counter, u32>) {
+    let held = held(tickets);
+    for count in tickets.counts.iter() {
+        assert_eq!(held.get(&count.what).copied().unwrap_or(0), count.held.places, "{}", count.what);
+        assert_eq!(
+            (count.ends.len(), count.waiting.len()),
+            (count.held.places as usize, count.queued.places as usize)
+        );
+    }
+    for (counter, count) in &held {
+        let over = tickets.limits.of(counter).is_some_and(|most| *count > most);
+        // a limit that was lowered takes nobody's place; nobody new gets one
+        assert!(!over || before.get(counter).is_some_and(|was| was >= count), "{counter}: {count}");
+    }
+    let has_room = |counter: Counter| {
+        tickets.limits.of(&counter).is_none_or(|most| held.get(&counter).copied().unwrap_or(0) < most)
+    };
+    let waiting = tickets.iter().filter(|ticket| ticket.granted_unix_ms.is_none());
+    let could = waiting.filter(|ticket| claim::counters(&ticket.claim).all(has_room));
+    let kept = tickets.classes.iter().any(|(_, class)| class.passed >= PATIENCE);
+    assert!(kept || could.count() == 0, "somebody waits although there is a place");
+    check_told(tickets);
+}
+
+/// Positions are those that counting gives.
+fn check_told(tickets: &Tickets) {
+    let mut waiting: Vec<&Ticket> =
+        tickets.iter().filter(|ticket| ticket.granted_unix_ms.is_none()).collect();
+    waiting.sort_by_key(|ticket| (ticket.round, ticket.number));
+    for (n, ticket) in waiting.iter().enumerate() {
+        assert_eq!(tickets.told(&ticket.id, at(0)).unwrap().position, n + 1);
+    }
+}
+
+/// The machine, and what is expected of it.
+struct Run {
+    tickets: Tickets,
+    open: HashMap<TicketId, (Claim, bool)>,
+    now: u64,
+}
+
+impl Run {
+    fn apply(&mut self, event: Event) -> Vec<Change> {
+        let now = at(self.now);
+        let tickets = &mut self.tickets;
+        let named = |name: u8| id(&format!("t{name}"));
+        match event {
+            Event::Open { name, owner, kind, tags, raised } => {
+                let claim = Claim { raised, ..some_claim(owner, kind, tags) };
+                let opened = tickets.open(&named(name), claim.clone(), now);
+                if opened.is_ok() {
+                    self.open.entry(named(name)).or_insert((claim, false));
+                }
+                opened.unwrap_or_default()
+            }
+            Event::Close { name } => {
+                let closed = tickets.close(&named(name), now);
+                assert_eq!(closed.is_ok(), self.open.contains_key(&named(name)));
+                closed.unwrap_or_default()
+            }
+            Event::Ask { name } => {
+                tickets.ask(&named(name), now);
+                Vec::new()
+            }
+            Event::Watch { name, holds } => {
+                assert_eq!(tickets.watch(&named(name), holds, now), self.open.contains_key(&named(name)));
+                Vec::new()
+            }
+            Event::Unwatch { name, held } => {
+                tickets.unwatch(&named(name), held, now);
+                Vec::new()
+            }
+            Event::Begin { name } => {
+                tickets.begin(&named(name), &attempt(name));
+                Vec::new()
+            }
+            Event::End { name } => tickets.end(&named(name), &attempt(name), now),
+            Event::Pass { ms } => {
+                self.now += ms;
+                tickets.expire(1000, at(self.now))
+            }
+            Event::Limit { all, owner, tag, kind } => {
+                tickets.limit(some_limits(all, owner, tag, kind), PATIENT, 30, now)
+            }
+            Event::Restart => {
+                let kept: Vec<Ticket> = tickets.iter().cloned().collect();
+                *tickets = Tickets::new(tickets.limits.clone(), PATIENT, 30);
+                tickets.restore(kept, now)
+            }
+        }
+    }
+
+    fn expect(&mut self, changes: Vec<Change>) {
+        for change in changes {
+            match change {
+                Change::Granted(id) => {
+                    let was = self.open.get_mut(&id).expect("an open ticket");
+                    assert!(!was.1, "{id} is granted twice");
+                    was.1 = true;
+                }
+                Change::Ended(id, _) => assert!(self.open.remove(&id).is_some(), "{id} ends twice"),
+            }
+        }
+        let of =
+            |ticket: &Ticket| (ticket.id.clone(), (ticket.claim.clone(), ticket.granted_unix_ms.is_some()));
+        let now: HashMap<_, _> = self.tickets.iter().map(of).collect();
+        assert_eq!(now, self.open);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_schedule_breaks_a_limit_or_loses_a_ticket(events in prop::collection::vec(event(), 1..120)) {
+        let tickets = tickets(some_limits(3, 2, 1, 2), 30);
+        let mut run = Run { tickets, open: HashMap::new(), now: 0 };
+        for event in events {
+            let before = held(&run.tickets);
+            let changes = run.apply(event);
+            run.expect(changes);
+            check(&run.tickets, &before);
+        }
+        // everybody gets a place when those who have one end
+        let mut left: Vec<TicketId> = run.open.keys().cloned().collect();
+        left.sort();
+        for _ in 0..left.len() {
+            let holds = |id: &&TicketId| run.tickets.get(id).is_some_and(|ticket| ticket.granted_unix_ms.is_some());
+            let Some(done) = left.iter().find(holds).cloned() else { break };
+            run.tickets.close(&done, at(run.now)).unwrap();
+            left.retain(|id| *id != done);
+        }
+        prop_assert!(left.is_empty(), "never granted: {:?}", left);
+        prop_assert!(run.tickets.leaves_nothing());
+    }
+
+    #[test]
+    fn whoever_is_not_heard_of_is_gone_in_the_end_whatever_was_before(events in prop::collection::vec(event(), 1..120)) {
+        let tickets = tickets(some_limits(3, 2, 1, 2), 30);
+        let mut run = Run { tickets, open: HashMap::new(), now: 0 };
+        for event in events {
+            let changes = run.apply(event);
+            run.expect(changes);
+        }
+        // nobody watches, and every attempt ends
+        run.apply(Event::Restart);
+        for name in 0..40 {
+            run.apply(Event::End { name });
+        }
+        for _ in 0..100 {
+            run.apply(Event::Pass { ms: 1001 });
+        }
+        prop_assert!(run.tickets.leaves_nothing());
+    }
+
+    #[test]
+    fn whoever_waits_is_granted_within_a_bound_whatever_the_others_do(
+        flow in prop::collection::vec((0..5_u8, 0..2_u8, 0..4_u8, 0..4_u8), 3000),
+        mine in 0..4_u8,
+    ) {
+        let mut tickets = tickets(some_limits(3, 2, 1, 2), 10_000);
+        let mut running: std::collections::VecDeque<String> = std::collections::VecDeque::new();
+        for (number, (owner, kind, tags, raised)) in flow.iter().enumerate() {
+            if number == 50 {
+                running.extend(tickets.opened("mine", some_claim(9, 1, mine)));
+            }
+            // the others never stop asking, and end in the order in which they began
+            let claim = Claim { raised: *raised == 0, ..some_claim(*owner, *kind, *tags) };
+            running.extend(tickets.opened(&format!("t{number}"), claim));
+            let Some(first) = running.pop_front() else { continue };
+            if first == "mine" {
+                return Ok(());
+            }
+            running.extend(tickets.closed(&first));
+        }
+        prop_assert!(false, "it waited for {} grants", flow.len() - 50);
+    }
+}

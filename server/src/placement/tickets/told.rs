@@ -1,0 +1,82 @@
+//! What is told of a ticket, and of all of them in a pool.
+
+use super::{Amount, Counter, Now, Tickets, count::Count};
+use crate::domain::{Millis, Ticket, TicketId};
+
+/// Where a ticket stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    /// The ticket.
+    pub ticket: Ticket,
+    /// Its place among those that wait for the same pool, from 1; 0 if it holds a place.
+    pub position: usize,
+    /// When it will have its place, from now: a guess from the predicted ends of those who hold. 0 if it has it.
+    pub wait: Millis,
+    /// The limits that hold it up, in words: which, how many hold, how many may.
+    pub waits_for: Vec<String>,
+}
+
+/// What is wanted and held in a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Demand {
+    /// Its name; empty where the operator names none.
+    pub pool: String,
+    /// What waits.
+    pub queued: Amount,
+    /// What holds.
+    pub held: Amount,
+    /// Held places in which an attempt runs that said so: they are counted as open attempts, too.
+    pub attended: u32,
+}
+
+impl Tickets {
+    /// Where a ticket stands; `None` if it is not open.
+    pub fn told(&self, id: &TicketId, now: Now) -> Option<Told> {
+        let entry = self.known.get(id)?;
+        let ticket = entry.ticket.clone();
+        if ticket.granted_unix_ms.is_some() {
+            return Some(Told { ticket, position: 0, wait: Millis(0), waits_for: Vec::new() });
+        }
+        let order = (ticket.round, ticket.number);
+        let pool = Counter::Pool(ticket.claim.pool.clone());
+        let position = self.counts.of(&pool).map_or(0, |count| count.waiting.before(order)) + 1;
+        let counts = || entry.counts.iter().filter_map(|at| self.counts.get(*at));
+        // nothing of its own holds it up: what it needs is kept for those who wait for longer
+        let wait = counts().map(|count| until_turn(count, order, now)).max().unwrap_or_default();
+        let full = counts().filter(|count| count.free() == 0);
+        let words = |count: &Count| {
+            format!("{}: {} of {}", count.what, count.held.places, count.limit.unwrap_or_default())
+        };
+        Some(Told { position, wait: Millis(wait), waits_for: full.map(words).collect(), ticket })
+    }
+
+    /// What is wanted and held, by pool, in the order of their names. Pools that nobody wants are not named.
+    pub fn demand(&self) -> Vec<Demand> {
+        let of = |count: &Count| match &count.what {
+            Counter::Pool(name) => Some(Demand {
+                pool: name.clone(),
+                queued: count.queued,
+                held: count.held,
+                attended: count.attended,
+            }),
+            _ => None,
+        };
+        let mut demand: Vec<Demand> = self.counts.iter().filter_map(of).collect();
+        demand.sort_unstable_by(|one, other| one.pool.cmp(&other.pool));
+        demand
+    }
+}
+
+/// Milliseconds until the limit of `count` has a place for the ticket with this turn, if those who hold end as predicted and their
+/// places go round in the time that is usual.
+fn until_turn(count: &Count, order: (u64, u64), now: Now) -> u64 {
+    let ahead = count.waiting.before(order) as u64;
+    let free = u64::from(count.free());
+    let Some(behind) = ahead.checked_sub(free) else { return 0 };
+    let held = count.ends.len() as u64;
+    let (turns, at) = (behind.checked_div(held).unwrap_or(behind), behind.checked_rem(held).unwrap_or(0));
+    let end = usize::try_from(at).ok().and_then(|at| count.ends.nth(at)).map_or(0, |(end, _)| end);
+    // who should have ended before now will at any moment
+    let first = end.saturating_sub(now.unix_ms);
+    first.saturating_add(turns.saturating_mul(count.usual_ms()))
+}
