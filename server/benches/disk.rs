@@ -9,11 +9,12 @@
 mod mix;
 #[path = "parts/series.rs"]
 mod series;
+#[path = "parts/weigh.rs"]
+mod weigh;
 
 use std::{
     fs,
     io::{self, Write as _},
-    path::Path,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -25,15 +26,11 @@ use plimsoll_server::{
         Attempt, AttemptId, Exit, Key, Millis, Opening, Progress, Resources, Sample, SessionId, Source,
         Summary, Totals,
     },
-    store::{
-        self, Batch, Entry, Filling, Identity, Kind, Limit, Offline, Store, StoreSettings, Versioned,
-        bytes_below,
-    },
+    store::{self, Batch, Entry, Filling, Identity, Store, Versioned, bytes_below},
 };
+use weigh::{compacted, payload, settings, size, times};
 
 const LIMIT_STEADY: f64 = 2.5;
-const LIMIT_COMPACT: f64 = 1.6;
-const CACHE_BYTES: u64 = 64 << 20;
 /// Attempts that run at once; each sends a fragment of ten samples to every commit.
 const OPEN: usize = 200;
 const FRAGMENT: usize = 10;
@@ -137,37 +134,6 @@ async fn retain(store: &Store, newest: u64, full: u64, kept: u64) -> Result<()> 
     }
 }
 
-/// Bytes of all keys, versions and values.
-async fn payload(store: &Store) -> Result<u64> {
-    let mut bytes = 0;
-    for kind in [Kind::Attempt, Kind::Fragment, Kind::Block, Kind::Summary, Kind::Verdict] {
-        let mut after: Option<Vec<u8>> = None;
-        loop {
-            let page = store.scan(&kind.prefix(), after.as_deref(), Limit::PAGE).await?;
-            bytes += page.entries.iter().map(size).sum::<u64>();
-            after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
-            if after.is_none() {
-                break;
-            }
-        }
-    }
-    Ok(bytes)
-}
-
-fn size(entry: &Entry) -> u64 {
-    (entry.key.len() + 8 + entry.value.value.len()) as u64
-}
-
-/// Bytes of all files below `dir`.
-#[expect(clippy::cast_precision_loss, reason = "bytes far below 2^52")]
-fn times(bytes: u64, payload: u64) -> f64 {
-    bytes as f64 / payload.max(1) as f64
-}
-
-fn settings(dir: &Path) -> StoreSettings {
-    StoreSettings { dir: dir.to_owned(), cache_bytes: CACHE_BYTES }
-}
-
 /// A server's life of this many attempts: a half of them keep samples, a quarter all of them.
 async fn steady(attempts: u64, out: &mut impl io::Write) -> Result<bool> {
     let dir = tempfile::tempdir()?;
@@ -223,22 +189,6 @@ async fn steady(attempts: u64, out: &mut impl io::Write) -> Result<bool> {
     Ok(compacted(dir.path(), payload, out)? && worst <= LIMIT_STEADY)
 }
 
-/// Compacts a closed store; false if it stays too large.
-fn compacted(dir: &Path, payload: u64, out: &mut impl io::Write) -> Result<bool> {
-    let before = times(bytes_below(dir)?, payload);
-    let began = Instant::now();
-    Offline::open(&settings(dir))?.compact(CACHE_BYTES, |_| {})?;
-    let (seconds, copied) = (began.elapsed().as_secs_f64(), times(bytes_below(dir)?, payload));
-    // the first opening adds a snapshot of the engine's
-    drop(Offline::open(&settings(dir))?);
-    let (mib, opened) = (payload >> 20, times(bytes_below(dir)?, payload));
-    writeln!(
-        out,
-        "compact: {mib} MiB of payload, {before:.2} times before, {copied:.2} after, {opened:.2} opened again (limit {LIMIT_COMPACT}); {seconds:.1} s"
-    )?;
-    Ok(opened <= LIMIT_COMPACT)
-}
-
 /// One attempt that does not end: what its samples take on the disk and in memory, and how long it takes to go over them again.
 async fn endless(samples: u64, out: &mut impl io::Write) -> Result<bool> {
     let dir = tempfile::tempdir()?;
@@ -287,7 +237,7 @@ fn compact(mib: u64, out: &mut impl io::Write) -> Result<bool> {
     let data = dir.path().join("data");
     let identity = Identity { format: store::FORMAT_VERSION, id: ulid::Ulid::new(), sequence: u64::MAX / 2 };
     let mut filling = Filling::begin(&settings(&data), identity)?;
-    let mut payload = 0;
+    let (mut entries, mut payload) = (Vec::new(), 0);
     for n in 0.. {
         let sizes = [('b', 3900), ('b', 3200), ('b', 300), ('s', 900), ('v', 500)];
         let (kind, bytes) = *sizes.iter().cycle().nth(n % sizes.len()).context("no sizes")?;
@@ -299,8 +249,11 @@ fn compact(mib: u64, out: &mut impl io::Write) -> Result<bool> {
         if payload > mib << 20 {
             break;
         }
-        filling.put(entry)?;
+        entries.push(entry);
     }
+    // as a backup has them
+    entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    entries.into_iter().try_for_each(|entry| filling.put(entry))?;
     filling.end()?;
     compacted(&data, payload, out)
 }

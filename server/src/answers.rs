@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    hash::BuildHasher as _,
     mem,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -12,7 +13,7 @@ use std::{
 use foldhash::fast::RandomState;
 
 use crate::{
-    domain::{History, Key, Prediction},
+    domain::{Hints, History, Key, Prediction},
     learned::Learned,
     predict,
 };
@@ -22,10 +23,14 @@ const MOST: usize = 4096;
 
 /// Answers by key, for one state of the history and one set of settings.
 #[derive(Debug, Default)]
-pub(crate) struct Answers(Mutex<Table>);
+pub(crate) struct Answers {
+    table: Mutex<Table>,
+    hasher: RandomState,
+}
 
-/// Predictions by key. Shared, so that nobody copies one, or drops many, while others wait.
-type Known = HashMap<Key, Arc<Prediction>, RandomState>;
+/// Predictions by the hash of what is built, each with its key: a question that finds its answer copies no text. Shared, so that
+/// nobody copies one, or drops many, while others wait.
+type Known = HashMap<u64, (Key, Arc<Prediction>), RandomState>;
 
 #[derive(Debug, Default)]
 struct Table {
@@ -37,16 +42,21 @@ struct Table {
 impl Answers {
     /// What the next attempt of `key` should ask for. `settings` must be the same in every call.
     pub(crate) fn predict(&self, learned: &Learned, key: &Key, settings: &predict::Settings) -> Prediction {
-        let key = built(key);
+        let built = Built::of(key);
+        let hash = self.hasher.hash_one(&built);
         let now = learned.read(History::changes);
         let (known, old) = self.table(|table| {
             let old = table.renew(now);
-            (table.at(now).and_then(|known| known.get(&key).cloned()), old)
+            let known = table.at(now).and_then(|known| known.get(&hash));
+            // two keys may have one hash
+            let known = known.filter(|(key, _)| Built::of(key) == built);
+            (known.map(|(_, answer)| Arc::clone(answer)), old)
         });
         drop(old);
         if let Some(known) = known {
             return Arc::unwrap_or_clone(known);
         }
+        let key = built.key();
         // both under one lock: the answer belongs to exactly this state
         let (changes, prediction) =
             learned.read(|history| (history.changes(), predict::predict(history, &key, settings)));
@@ -55,7 +65,7 @@ impl Answers {
             let old = table.renew(changes);
             let Some(known) = table.at(changes) else { return old };
             let full = if known.len() >= MOST { mem::take(known) } else { old };
-            known.insert(key, answer);
+            known.insert(hash, (key, answer));
             full
         });
         drop(old);
@@ -63,7 +73,7 @@ impl Answers {
     }
 
     fn table<T>(&self, with: impl FnOnce(&mut Table) -> T) -> T {
-        with(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        with(&mut self.table.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -83,22 +93,41 @@ impl Table {
     }
 }
 
-/// The key without what changes from pipeline to pipeline, which no prediction looks at: this one is asked for it, so it cannot.
-fn built(key: &Key) -> Key {
-    Key {
-        project: key.project.clone(),
-        stack: key.stack.clone(),
-        package: key.package.clone(),
-        version: key.version.clone(),
-        variants: key.variants.clone(),
-        compiler: key.compiler.clone(),
-        compiler_version: key.compiler_version.clone(),
-        arch: key.arch.clone(),
-        build_system: key.build_system.clone(),
-        git_ref: String::new(),
-        owner: String::new(),
-        labels: BTreeMap::new(),
-        hints: key.hints,
+/// The key without what changes from pipeline to pipeline, which no prediction looks at: it is asked for [`Self::key`], so it cannot.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Built<'k> {
+    texts: [&'k str; 9],
+    hints: Hints,
+}
+
+impl<'k> Built<'k> {
+    fn of(key: &'k Key) -> Self {
+        let Key { project, stack, package, version, variants, hints, .. } = key;
+        let Key { compiler, compiler_version, arch, build_system, .. } = key;
+        let texts =
+            [project, stack, package, version, variants, compiler, compiler_version, arch, build_system];
+        Self { texts: texts.map(String::as_str), hints: *hints }
+    }
+
+    /// A key that has nothing else.
+    fn key(&self) -> Key {
+        let [project, stack, package, version, variants, compiler, compiler_version, arch, build_system] =
+            self.texts.map(str::to_owned);
+        Key {
+            project,
+            stack,
+            package,
+            version,
+            variants,
+            compiler,
+            compiler_version,
+            arch,
+            build_system,
+            git_ref: String::new(),
+            owner: String::new(),
+            labels: BTreeMap::new(),
+            hints: self.hints,
+        }
     }
 }
 

@@ -20,18 +20,26 @@ use std::{
 
 use anyhow::{Context as _, anyhow};
 pub(crate) use pass::Pass;
-use tokio::sync::{Notify, watch};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock::Clock,
-    identity::{Access, AccessFile, Denied, Fetched, Identity, Origin, Role, Sources, bearer},
+    identity::{
+        Access, AccessFile, Bound, Denied, Exceeded, Fetched, Identity, Origin, Role, Sources, Usages, bearer,
+    },
     metrics::{Kind, Metrics},
     reload::{self, Stamp},
 };
 
 /// Refusals that are logged in one second; all of them are counted.
 const LOGGED: u64 = 10;
+
+/// Where log lines go that tell who was refused, and what was done to the server.
+pub(crate) const AUDIT: &str = "plimsoll_server::audit";
 
 /// A file and how it looked.
 type Look = (PathBuf, Option<Stamp>);
@@ -52,6 +60,7 @@ struct Shared {
     /// The issuers in force whose keys are fetched.
     origins: Mutex<Origins>,
     origins_changed: Notify,
+    usages: Usages,
     /// How often access changed.
     changes: watch::Sender<u64>,
     metrics: Arc<Metrics>,
@@ -66,7 +75,8 @@ impl Guard {
     /// # Errors
     /// The file, or one that it names, cannot be read or is wrong.
     pub(crate) fn open(file: Option<PathBuf>, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
-        let read = file.as_deref().map(|path| Read::new(path, &Origins::new()));
+        let usages = Usages::default();
+        let read = file.as_deref().map(|path| Read::new(path, &Origins::new(), &usages));
         let Read { access, stamps, origins } = match read {
             Some(read) => read,
             None => Read { access: Ok(None), stamps: Vec::new(), origins: Origins::new() },
@@ -77,6 +87,7 @@ impl Guard {
             stamps: Mutex::new(stamps),
             origins: Mutex::new(origins),
             origins_changed: Notify::new(),
+            usages,
             changes: watch::Sender::new(0),
             metrics,
             clock: Clock,
@@ -133,10 +144,32 @@ impl Guard {
     /// Counts a refusal, and logs it unless many came within this second.
     fn refused(&self, denied: &Denied, now: u64, what: &str) {
         self.0.metrics.access_refused.get_or_create(&Kind::of(denied.kind())).inc();
+        if self.may_log(now) {
+            tracing::warn!(target: AUDIT, what, %denied, "refused a caller");
+        }
+    }
+
+    /// Whether few enough refusals were logged in this second.
+    fn may_log(&self, now: u64) -> bool {
         let next = |before: u64| if before >> 32 == now { before + 1 } else { now << 32 | 1 };
         let before = self.0.logged.fetch_update(Relaxed, Relaxed, |before| Some(next(before)));
-        if before.is_ok_and(|before| next(before) & u64::from(u32::MAX) <= LOGGED) {
-            tracing::warn!(target: "plimsoll_server::audit", what, %denied, "refused a caller");
+        before.is_ok_and(|before| next(before) & u64::from(u32::MAX) <= LOGGED)
+    }
+
+    /// Takes one question of the caller's rate.
+    ///
+    /// # Errors
+    /// He asks more often than he may.
+    pub(crate) fn question(&self, caller: &Identity) -> Result<(), Exceeded> {
+        let asked = caller.take(Bound::Queries, 1, Instant::now());
+        asked.inspect_err(|exceeded| self.exceeded(caller, exceeded))
+    }
+
+    /// Counts what went beyond a bound, and logs it unless many refusals came within this second.
+    pub(crate) fn exceeded(&self, caller: &Identity, exceeded: &Exceeded) {
+        self.0.metrics.access_exceeded.get_or_create(&Kind::of(exceeded.bound.as_str())).inc();
+        if self.may_log(self.now()) {
+            tracing::warn!(target: AUDIT, caller = %caller.name, %exceeded, "a caller went beyond a bound");
         }
     }
 
@@ -159,13 +192,13 @@ impl Guard {
             return;
         }
         let mut origins = self.0.origins.lock().unwrap_or_else(PoisonError::into_inner);
-        let read = Read::new(path, &origins);
+        let read = Read::new(path, &origins, &self.0.usages);
         *stamps = read.stamps;
         let kind = if read.access.is_ok() { "taken" } else { "refused" };
         self.0.metrics.access_reloads.get_or_create(&Kind::of(kind)).inc();
         match read.access {
             Ok(access) => {
-                tracing::info!(target: "plimsoll_server::audit", ?access, "took the file of access over");
+                tracing::info!(target: AUDIT, ?access, "took the file of access over");
                 *origins = read.origins;
                 *self.0.in_force.write().unwrap_or_else(PoisonError::into_inner) = access.map(Arc::new);
                 self.0.origins_changed.notify_one();
@@ -189,7 +222,7 @@ struct Read {
 
 impl Read {
     /// Reads the file. Keys that are `known` need not be fetched again.
-    fn new(path: &Path, known: &Origins) -> Self {
+    fn new(path: &Path, known: &Origins, usages: &Usages) -> Self {
         let mut stamps = vec![stamp(path)];
         let file = text(path).and_then(|text| AccessFile::parse(&text).map_err(|wrong| anyhow!(wrong)));
         let file = match file.with_context(|| path.display().to_string()) {
@@ -208,7 +241,7 @@ impl Read {
             let mut origins = origins.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(origins.entry(origin).or_insert(place))
         };
-        let access = Access::new(file, Sources { read: &read, fetched: &fetched });
+        let access = Access::new(file, Sources { read: &read, usages, fetched: &fetched });
         let access = access.map(Some).map_err(|wrong| anyhow!("{}: {wrong}", path.display()));
         Self { access, stamps, origins: origins.into_inner().unwrap_or_else(PoisonError::into_inner) }
     }

@@ -20,6 +20,7 @@
 //! | [`retry`] | causes and verdicts |
 //! | `import` | recorded history from files |
 //! | `replay` | the predictor and the rules of others over recorded history |
+//! | `simulate` | recorded history on nodes of a size, packed first-fit |
 //! | [`admission`] | pods of CI jobs, and what becomes of them |
 //! | [`gantry`] | what stock Spack clients say and hear |
 //! | `guard` | who may call, in force |
@@ -69,6 +70,7 @@ mod reload;
 mod replay;
 pub mod retry;
 pub mod shadow;
+mod simulate;
 pub mod stats;
 pub mod store;
 mod tls;

@@ -123,6 +123,8 @@ metrics! {
     issuer_fetches: Kinds = "issuer_fetches",
         "Questions to issuers for their keys, by what became of them; keys from before serve on for a day";
     access_refused: Kinds = "access_refused", "Callers that were refused, by the reason";
+    access_exceeded: Kinds = "access_exceeded",
+        "Messages, questions and streams that were refused because a caller went beyond a bound of his, by the bound";
     rules_refused: Gauge = "rules_refused",
         "1 if the rules or the retry policy on disk are wrong and not in force";
     pools_reloads: Kinds = "pools_reloads",

@@ -6,6 +6,8 @@ use anyhow::{Context as _, bail};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::guard::AUDIT;
+
 /// How often files are looked at.
 const LOOK: Duration = Duration::from_secs(2);
 /// Largest file that is read, bytes.
@@ -28,7 +30,10 @@ pub(crate) async fn watch(
     loop {
         let asked = tokio::select! {
             () = end.cancelled() => return Ok(()),
-            _ = hangup.recv() => true,
+            _ = hangup.recv() => {
+                tracing::info!(target: AUDIT, what, "asked by a signal to read files again");
+                true
+            }
             _ = tick.tick() => false,
         };
         let look = look.clone();

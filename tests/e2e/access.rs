@@ -27,6 +27,10 @@ const ACCESS: &str = r#"
     [[certificate]]
     dns_name = "runner-1.example.com"
     roles = ["agent"]
+
+    [[certificate]]
+    dns_name = "operator.example.com"
+    roles = ["operator"]
 "#;
 
 /// Writes what a server with TLS needs, and a client's certificate, all signed by one CA.
@@ -35,12 +39,25 @@ fn certificates(dir: &Path) {
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate().unwrap()).unwrap();
     fs::write(dir.join("ca.crt"), ca.pem()).unwrap();
-    for (file, name) in [("server", "localhost"), ("client", "runner-1.example.com")] {
+    for (file, name) in
+        [("server", "localhost"), ("client", "runner-1.example.com"), ("operator", "operator.example.com")]
+    {
         let key = KeyPair::generate().unwrap();
         let made = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &ca).unwrap();
         fs::write(dir.join(format!("{file}.crt")), made.pem()).unwrap();
         fs::write(dir.join(format!("{file}.key")), key.serialize_pem()).unwrap();
     }
+}
+
+/// Asks the server that runs for a backup.
+fn backup(site: &Site, more: &[&str]) -> bool {
+    let file = |name: &str| site.dir.path().join(name).display().to_string();
+    let backup = tempfile::tempdir_in(site.dir.path()).unwrap();
+    let mut command = std::process::Command::new(&Programs::for_tests().server);
+    command.env_clear().args(["backup", &backup.path().join("backup").display().to_string()]);
+    command.args(["--data-dir", &file("data"), "--http-listen", &site.server.http.to_string()]);
+    command.args(["--tls-cert-file", &file("server.crt"), "--tls-key-file", &file("server.key")]);
+    command.args(more).output().unwrap().status.success()
 }
 
 /// A server that wants to know who calls, and an agent without a token.
@@ -147,6 +164,12 @@ fn where_a_certificate_is_required_a_client_without_one_is_sent_away_and_one_wit
     assert!(ran.code == Some(0) && !ran.stderr.contains("kept"), "{ran:?}");
     let listed = known(site.agent("reader-secret")).json(&["attempts"]);
     assert_eq!(listed["attempts"][0]["attempt"], "ours", "{listed}");
+    assert!(!backup(&site, &[]), "a backup too takes a certificate");
+    assert!(backup(&site, &["--client-cert", &file("operator.crt"), "--client-key", &file("operator.key")]));
+    assert!(!backup(&site, &["--client-cert", &file("client.crt"), "--client-key", &file("client.key")]));
+    let log = site.server.log().unwrap();
+    let audited = |what: &str| log.lines().any(|line| line.contains("server::audit") && line.contains(what));
+    assert!(audited("gave a backup") && audited("has not the role operator"), "{log}");
 }
 
 #[test]

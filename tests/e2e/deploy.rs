@@ -63,6 +63,75 @@ fn every_overlay_renders_and_every_object_fits_the_schema() {
     }
 }
 
+/// An overlay as the cluster gets it; `None` where nothing renders it.
+fn rendered(overlay: &str) -> Option<String> {
+    if !has("kubectl", &["kustomize", "--help"]) {
+        return None;
+    }
+    let place = repository().join("deploy/kubernetes").join(overlay);
+    let output = Command::new("kubectl").arg("kustomize").arg(place).output().unwrap();
+    assert!(output.status.success(), "{overlay}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn what_is_deployed_gets_no_rights_in_the_cluster_and_holds_up_no_node() {
+    let Some(all) = rendered("monitoring") else { return };
+    for right in ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"] {
+        assert!(!all.contains(&format!("kind: {right}\n")), "{right}");
+    }
+    for word in
+        ["hostPath", "hostNetwork", "hostPID", "privileged: true", "type: LoadBalancer", "type: NodePort"]
+    {
+        assert!(!all.contains(word), "{word}");
+    }
+    let said = [
+        "automountServiceAccountToken: false",
+        "readOnlyRootFilesystem: true",
+        "runAsNonRoot: true",
+        "pod-security.kubernetes.io/enforce: restricted",
+        // one replica that must be there would keep its node from being drained for ever
+        "maxUnavailable: 1",
+        "failurePolicy: Ignore",
+    ];
+    for word in said {
+        assert!(all.contains(word), "{word}");
+    }
+    // the certificate that is renewed is not the one that the API server trusts
+    let leaf = all.split("---\n").find(|object| {
+        object.contains("kind: Certificate\n") && object.contains("secretName: plimsoll-webhook\n")
+    });
+    assert!(leaf.unwrap().contains("name: plimsoll-webhook-ca\n"), "{leaf:?}");
+}
+
+#[test]
+fn systemd_understands_every_line_of_the_units() {
+    // not every machine that runs tests has it
+    if !Command::new("systemd-analyze").arg("--version").output().is_ok_and(|output| output.status.success())
+    {
+        eprintln!("skipped: systemd-analyze is not installed");
+        return;
+    }
+    let programs = plimsoll_tests::Programs::for_tests();
+    let dir = tempfile::tempdir().unwrap();
+    for (unit, name, binary) in [
+        ("plimsoll-server.service", "plimsoll-server", &programs.server),
+        ("plimsoll-attach@.service", "plimsoll", &programs.agent),
+    ] {
+        let text = fs::read_to_string(repository().join("deploy/systemd").join(unit)).unwrap();
+        let start = format!("ExecStart=/usr/local/bin/{name} ");
+        assert!(text.contains(&start), "{text}");
+        let here = format!("ExecStart={} ", binary.display());
+        let file = dir.path().join(unit);
+        fs::write(&file, text.replace(&start, &here)).unwrap();
+        let output =
+            Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&file).output().unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        let about: Vec<&str> = said.lines().filter(|line| line.contains(unit)).collect();
+        assert!(output.status.success() && about.is_empty(), "{said}");
+    }
+}
+
 #[test]
 fn the_settings_of_the_deployment_are_settings_of_the_server() {
     let programs = plimsoll_tests::Programs::for_tests();

@@ -1,6 +1,14 @@
-//! The data directory: in use, not ours, emptied, on a disk that refuses to write. Each is named and nothing is changed.
+//! The data directory: in use, not ours, emptied, newer, half restored, on a disk that refuses to write. Each is named with the way
+//! out, and nothing is changed.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
+    path::Path,
+    process::Command,
+};
+
+use nix::unistd::Uid;
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
 use plimsoll_tests::{Programs, Sender, Server, batch, eventually, hello};
@@ -48,6 +56,68 @@ fn an_emptied_store_is_an_error_and_not_a_fresh_start() {
     assert!(error.contains("backup"), "it names the way out: {error}");
 }
 
+/// Who owns nothing.
+const NOBODY: u32 = 65_534;
+
+#[test]
+fn a_directory_that_belongs_to_somebody_else_is_named_with_what_to_check() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o000)).unwrap();
+    let mut command = Command::new(&Programs::for_tests().server);
+    command.env_clear().arg("--data-dir").arg(dir.path().join("data"));
+    command.args(["--grpc-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"]);
+    if Uid::effective().is_root() {
+        command.uid(NOBODY);
+    }
+    match command.output() {
+        Ok(output) => {
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{error}");
+            assert!(error.contains(&dir.path().display().to_string()), "{error}");
+            assert!(error.contains("Permission denied") && error.contains("belongs to the user"), "{error}");
+        }
+        Err(reason) => eprintln!("skipped: the program cannot be run by another user: {reason}"),
+    }
+}
+
+#[test]
+fn a_store_of_a_newer_version_is_refused_with_the_way_out() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(Server::start(Programs::for_tests(), dir.path()).unwrap().stop().unwrap().success());
+    let marker = dir.path().join("plimsoll.json");
+    let newer = r#"{"format_version": 999, "all": "else is new"}"#;
+    fs::write(&marker, newer).unwrap();
+    let error = refused(dir.path());
+    assert!(
+        error.contains("format version 999") && error.contains("start the newer server again"),
+        "{error}"
+    );
+    assert_eq!(fs::read_to_string(&marker).unwrap(), newer);
+}
+
+#[test]
+fn a_half_restored_directory_is_refused_until_it_is_restored_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file, new) = (dir.path().join("data"), dir.path().join("backup"), dir.path().join("new"));
+    assert!(Server::start(Programs::for_tests(), &data).unwrap().stop().unwrap().success());
+    let run = |data: &Path, word| {
+        let mut command = Command::new(&Programs::for_tests().server);
+        command.env_clear().arg("--data-dir").arg(data).arg(word).arg(&file).output().unwrap()
+    };
+    assert!(run(&data, "backup").status.success());
+    let whole = fs::read(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() - 1]).unwrap();
+    let short = run(&new, "restore");
+    let error = String::from_utf8(short.stderr).unwrap();
+    assert!(!short.status.success() && error.contains("cut short"), "{error}");
+    let error = refused(&new);
+    assert!(error.contains("half restored") && error.contains("remove it and restore again"), "{error}");
+    fs::remove_dir_all(&new).unwrap();
+    fs::write(&file, whole).unwrap();
+    assert!(run(&new, "restore").status.success());
+    assert!(Server::start(Programs::for_tests(), &new).unwrap().stop().unwrap().success());
+}
+
 /// A small file system of its own, unmounted at the end.
 struct SmallDisk(tempfile::TempDir);
 
@@ -68,6 +138,37 @@ impl SmallDisk {
     }
 }
 
+#[test]
+fn a_directory_on_a_read_only_disk_is_named_with_what_to_check() {
+    let Some(disk) = SmallDisk::mount("48m") else { return };
+    let (data, fresh) = (disk.0.path().join("data"), disk.0.path().join("fresh"));
+    assert!(Server::start(Programs::for_tests(), &data).unwrap().stop().unwrap().success());
+    let remounted = Command::new("mount").args(["-o", "remount,ro"]).arg(disk.0.path()).status();
+    assert!(remounted.unwrap().success());
+    for dir in [data, fresh] {
+        let error = refused(&dir);
+        assert!(error.contains(&dir.display().to_string()), "{error}");
+        assert!(error.contains("Read-only file system") && error.contains("check that the disk"), "{error}");
+    }
+}
+
+#[test]
+fn a_start_on_a_full_disk_says_so_and_goes_on_when_there_is_room() {
+    let Some(disk) = SmallDisk::mount("48m") else { return };
+    let (data, ballast) = (disk.0.path().join("data"), disk.0.path().join("ballast"));
+    assert!(Server::start(Programs::for_tests(), &data).unwrap().stop().unwrap().success());
+    fill(&ballast, 0);
+    let error = refused(&data);
+    assert!(error.contains("No space left on device") && error.contains("room"), "{error}");
+    let error = refused(&disk.0.path().join("fresh"));
+    assert!(error.contains("No space left on device") && error.contains("room"), "{error}");
+    fs::remove_file(&ballast).unwrap();
+    for name in ["data", "fresh"] {
+        let server = Server::start(Programs::for_tests(), &disk.0.path().join(name)).unwrap();
+        assert!(server.stop().unwrap().success(), "{name}");
+    }
+}
+
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         let unmounted = Command::new("umount").arg(self.0.path()).status();
@@ -82,7 +183,8 @@ async fn a_full_disk_stops_writing_and_nothing_else_and_heals_by_itself() {
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     stream.exchange(hello("a", "zlib")).await.unwrap();
     let ballast = disk.0.path().join("ballast");
-    fill(&ballast);
+    // the server is the one that hits the wall
+    fill(&ballast, 1 << 20);
     let mut acknowledged = 0;
     let refusal = loop {
         match stream.exchange(batch("a", acknowledged + 1, 500)).await {
@@ -111,12 +213,12 @@ async fn a_full_disk_stops_writing_and_nothing_else_and_heals_by_itself() {
     assert!(welcome >= acknowledged, "{acknowledged} was acknowledged, {welcome} is there");
 }
 
-fn fill(ballast: &Path) {
+/// Leaves this many bytes.
+fn fill(ballast: &Path, rest: u64) {
     use std::io::Write as _;
     let mut file = fs::File::create(ballast).unwrap();
     let chunk = vec![1; 1 << 16];
     while file.write_all(&chunk).is_ok() {}
-    // leave a little, so that the server is the one that hits the wall
     let length = file.metadata().unwrap().len();
-    file.set_len(length.saturating_sub(1 << 20)).unwrap();
+    file.set_len(length.saturating_sub(rest)).unwrap();
 }

@@ -1,10 +1,10 @@
-//! Short forms of the programs `kill_run`, `power_cut` and `soak`.
+//! Short forms of the programs `kill_run`, `power_cut`, `soak` and `too_much`.
 
 use std::time::Duration;
 
 use plimsoll_tests::{
     Programs,
-    endure::{Dice, Disk, Kills, Soak, power_cuts},
+    endure::{Dice, Disk, Kills, Much, Soak, power_cuts},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,4 +31,10 @@ async fn memory_and_disk_stay_bounded_under_mixed_load() {
     let soak = Soak { time, agents: 20, pause_ms: 50, look_every, seed: 7 };
     let soaked = soak.run(Programs::for_tests(), |line| println!("{line}")).await.unwrap();
     println!("{soaked}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endless_attempt_and_many_idle_ones_are_taken_up_after_a_kill_and_harm_nobody() {
+    let cost = Much { samples: 20_000, idle: 1500 }.run(Programs::for_tests()).await.unwrap();
+    println!("{cost}");
 }

@@ -79,10 +79,11 @@ fn ask(server: &Server, spec: &str, header: &str) -> Value {
     serde_json::from_str(&body).unwrap()
 }
 
-fn hook(server: &Server, headers: &str, body: &str) -> (u16, String) {
+/// As GitLab tells of a job.
+pub(crate) fn hook(server: &Server, headers: &str, body: &str) -> (u16, String) {
     let request = format!(
         "POST /v1/collect HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-Gitlab-Event: Job Hook\r\n\
-         Idempotency-Key: 1\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+         {headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     );
     send(server, request.as_bytes())

@@ -93,7 +93,7 @@ async fn a_compacted_store_and_one_from_a_backup_at_rest_show_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_export_has_a_line_for_each_attempt() {
+async fn an_export_has_a_line_for_each_attempt_and_an_import_of_it_gives_the_same_history() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let server = Server::start(Programs::for_tests(), &data).unwrap();
@@ -107,6 +107,12 @@ async fn an_export_has_a_line_for_each_attempt() {
     let ids: Vec<&str> = attempts.iter().map(|row| row["attempt"].as_str().unwrap()).collect();
     assert_eq!(ids, ["one", "two"]);
     assert_eq!(fs::read_to_string(series).unwrap().lines().count(), 2);
+    let (file, again) = (dir.path().join("export.jsonl"), dir.path().join("again"));
+    fs::write(&file, &lines).unwrap();
+    for told in ["2 attempts added, 0 were there already", "0 attempts added, 2 were there already"] {
+        assert!(done(&again, &["import", file.to_str().unwrap()]).contains(told));
+    }
+    assert_eq!(done(&again, &["export", "-"]), lines);
 }
 
 #[test]

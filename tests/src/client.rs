@@ -7,7 +7,8 @@ use plimsoll_proto::v1::{
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{
-    Status, Streaming,
+    Request, Status, Streaming,
+    metadata::{Ascii, MetadataValue},
     transport::{Channel, Endpoint},
 };
 
@@ -37,9 +38,29 @@ impl Sender {
     /// # Errors
     /// The server refuses.
     pub async fn open(connection: Channel) -> Result<Self, Status> {
+        Self::begin(connection, |_request| ()).await
+    }
+
+    /// As [`Self::open`], with a token.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn open_as(connection: Channel, token: &str) -> Result<Self, Status> {
+        let header = format!("Bearer {token}").parse();
+        let header: MetadataValue<Ascii> =
+            header.map_err(|_strange| Status::internal("the token is no header"))?;
+        Self::begin(connection, |request| drop(request.metadata_mut().insert("authorization", header))).await
+    }
+
+    async fn begin(
+        connection: Channel,
+        adorn: impl FnOnce(&mut Request<ReceiverStream<pb::AgentMessage>>),
+    ) -> Result<Self, Status> {
         let mut client = CollectorClient::new(connection);
         let (outbound, messages) = mpsc::channel(64);
-        let inbound = client.stream(ReceiverStream::new(messages)).await?.into_inner();
+        let mut request = Request::new(ReceiverStream::new(messages));
+        adorn(&mut request);
+        let inbound = client.stream(request).await?.into_inner();
         Ok(Self { outbound, inbound })
     }
 

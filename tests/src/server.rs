@@ -82,6 +82,14 @@ impl Server {
         format!("http://{}", self.grpc)
     }
 
+    /// What it has logged so far.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn log(&self) -> anyhow::Result<String> {
+        Ok(fs::read_to_string(self.log.path())?)
+    }
+
     /// Process id.
     pub fn pid(&self) -> u32 {
         self.child.as_ref().map_or(0, Child::id)

@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{
     StreamOwned,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
 };
 
 /// How long a server may be silent before it is given up.
@@ -30,6 +30,8 @@ pub(crate) struct Running<'a> {
     pub(crate) certificate: Option<&'a Path>,
     /// Says that an operator asks.
     pub(crate) token: Option<String>,
+    /// PEM files of a certificate and its key, for a server that wants to see one or knows an operator by it.
+    pub(crate) client: Option<(&'a Path, &'a Path)>,
 }
 
 /// What can be read and written.
@@ -46,7 +48,7 @@ pub(super) fn connect(server: &Running<'_>) -> anyhow::Result<Box<dyn Stream>> {
         .with_context(|| format!("the server's HTTP listener {address} (http_listen) cannot be reached"))?;
     stream.set_read_timeout(Some(SILENCE))?;
     let Some(file) = server.certificate else { return Ok(Box::new(stream)) };
-    let config = trusting(file)?;
+    let config = trusting(file, server.client)?;
     let connection = ClientConnection::new(Arc::new(config), ServerName::from(address.ip()))?;
     Ok(Box::new(StreamOwned::new(connection, stream)))
 }
@@ -62,7 +64,7 @@ pub(super) fn authorization(token: Option<&str>) -> anyhow::Result<String> {
     Ok(format!("Authorization: Bearer {token}\r\n"))
 }
 
-fn trusting(file: &Path) -> anyhow::Result<ClientConfig> {
+fn trusting(file: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<ClientConfig> {
     let shown = file.display();
     let certificate = CertificateDer::from_pem_file(file)
         .with_context(|| format!("{shown} (tls_cert_file) is no PEM file of certificates"))?;
@@ -70,7 +72,15 @@ fn trusting(file: &Path) -> anyhow::Result<ClientConfig> {
     let algorithms = provider.signature_verification_algorithms;
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let only = Arc::new(Only { certificate, algorithms });
-    Ok(config.dangerous().with_custom_certificate_verifier(only).with_no_client_auth())
+    let config = config.dangerous().with_custom_certificate_verifier(only);
+    let Some((chain, key)) = client else { return Ok(config.with_no_client_auth()) };
+    let shown = CertificateDer::pem_file_iter(chain).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let shown = shown.with_context(|| format!("{} is no PEM file of certificates", chain.display()))?;
+    let private = PrivateKeyDer::from_pem_file(key)
+        .with_context(|| format!("{} is no PEM file of a private key", key.display()))?;
+    config
+        .with_client_auth_cert(shown, private)
+        .with_context(|| format!("{} and {} do not go together", chain.display(), key.display()))
 }
 
 /// Takes one certificate, whatever names and times it has: only who holds its key can show it.
@@ -180,7 +190,12 @@ mod tests {
 
     fn fetch(address: SocketAddr, trusted: &Path, token: Option<&str>) -> anyhow::Result<Vec<u8>> {
         let mut out = Vec::new();
-        let server = Running { address, certificate: Some(trusted), token: token.map(ToOwned::to_owned) };
+        let server = Running {
+            address,
+            certificate: Some(trusted),
+            token: token.map(ToOwned::to_owned),
+            client: None,
+        };
         backup::fetch(&server, &mut out, |_| {})?;
         Ok(out)
     }

@@ -21,6 +21,12 @@ pub struct Backup {
     /// File with the token of an operator, for a running server that has an `access_file`.
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_TOKEN_FILE")]
     token_file: Option<PathBuf>,
+    /// PEM file with a certificate to show to a running server, for one with a `tls_client_ca_file`.
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_CLIENT_CERT", requires = "client_key")]
+    client_cert: Option<PathBuf>,
+    /// PEM file with the private key of that certificate.
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_CLIENT_KEY", requires = "client_cert")]
+    client_key: Option<PathBuf>,
 }
 
 impl Backup {
@@ -53,13 +59,15 @@ impl Backup {
     }
 
     /// The server that has the store open. It is this machine's, so its own settings say how to reach it.
-    fn server<'a>(&self, config: &'a Config) -> anyhow::Result<Running<'a>> {
+    fn server<'a>(&'a self, config: &'a Config) -> anyhow::Result<Running<'a>> {
         let read = |file: &PathBuf| {
             let text = fs::read_to_string(file)
                 .with_context(|| format!("the token file {} cannot be read", file.display()))?;
             anyhow::Ok(text.trim().to_owned())
         };
         let token = self.token_file.as_ref().map(read).transpose()?;
-        Ok(Running { address: config.http_listen, certificate: config.tls.certificate.as_deref(), token })
+        let client = self.client_cert.as_deref().zip(self.client_key.as_deref());
+        let certificate = config.tls.certificate.as_deref();
+        Ok(Running { address: config.http_listen, certificate, token, client })
     }
 }

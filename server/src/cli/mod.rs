@@ -10,6 +10,7 @@ mod progress;
 mod replay;
 mod restore;
 mod rules;
+mod simulate;
 mod target;
 mod verify;
 
@@ -45,6 +46,8 @@ pub enum Command {
     Init(init::Init),
     /// Runs the predictor and the rules of others over recorded history, and tells what each would have wasted.
     Replay(replay::Replay),
+    /// Packs a day of recorded history on nodes, with the sizes of several policies, and tells nodes, waits and money.
+    Simulate(simulate::Simulate),
     /// Adds recorded history to the data directory of a stopped server.
     Import(import::Import),
     /// Judges recorded failures, and needs no server for it.
@@ -69,6 +72,7 @@ impl Command {
         let done = match self {
             Self::Init(init) => init.run(),
             Self::Replay(replay) => replay.run(config),
+            Self::Simulate(simulate) => simulate.run(config),
             Self::Import(import) => import.run(config),
             Self::Classify(classify) => classify.run(config),
             Self::Rules(rules) => rules.run(config),

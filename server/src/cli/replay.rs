@@ -61,7 +61,7 @@ fn price(text: &str) -> Result<f64, String> {
     }
 }
 
-fn warmup(text: &str) -> Result<f64, String> {
+pub(super) fn warmup(text: &str) -> Result<f64, String> {
     let (digits, unit) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits, 0.01));
     match digits.parse::<f64>() {
         Ok(number) if (0.0..1.0).contains(&(number * unit)) => Ok(number * unit),
@@ -115,7 +115,8 @@ impl Replay {
     }
 }
 
-fn kinds(names: &[String]) -> anyhow::Result<Vec<Kind>> {
+/// The policies with these names.
+pub(super) fn kinds(names: &[String]) -> anyhow::Result<Vec<Kind>> {
     if names.iter().any(|name| name == "all") {
         return Ok(Kind::ALL.to_vec());
     }

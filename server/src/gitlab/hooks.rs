@@ -29,7 +29,7 @@ pub(super) const QUEUE: usize = 4096;
 const KNOWN: usize = 20_000;
 
 /// How long GitLab waits for the disk: it gives up after ten seconds.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// What became of a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,6 @@
 //! [`Calls::cut`], an answer that has nothing to say ends with UNAVAILABLE. What is ready is still sent.
 
 use std::{
-    convert::Infallible,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -19,10 +18,8 @@ use tokio_util::{
 use tonic::{
     Status,
     body::Body,
-    codegen::{BoxFuture, Bytes, Service, http},
+    codegen::{Bytes, http},
 };
-
-use tracing::Instrument as _;
 
 use super::status;
 use crate::ingest::Refusal;
@@ -54,48 +51,14 @@ impl Calls {
         self.0.calls.wait().await;
     }
 
+    /// The answer to `call`, which ends with its last byte.
+    pub(super) fn answer(&self, call: TaskTrackerToken, inner: Body) -> Body {
+        Body::new(Answer { inner, call, calls: self.clone(), cut: None, ended: false })
+    }
+
     /// How many calls run.
     pub(crate) fn running(&self) -> usize {
         self.0.calls.len()
-    }
-}
-
-impl<S> tower::Layer<S> for Calls {
-    type Service = Counted<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        Counted { inner, calls: self.clone() }
-    }
-}
-
-/// A service whose calls are counted.
-#[derive(Debug, Clone)]
-pub(crate) struct Counted<S> {
-    inner: S,
-    calls: Calls,
-}
-
-impl<S, R> Service<http::Request<R>> for Counted<S>
-where
-    S: Service<http::Request<R>, Response = http::Response<Body>, Error = Infallible>,
-    S::Future: Send + 'static,
-{
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<Self::Response, Infallible>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: http::Request<R>) -> Self::Future {
-        let (call, calls) = (self.calls.begin(), self.calls.clone());
-        let span = tracing::debug_span!("call", otel.name = request.uri().path());
-        let answer = self.inner.call(request).instrument(span);
-        Box::pin(async move {
-            let counted = |inner| Answer { inner, call, calls, cut: None, ended: false };
-            Ok(answer.await?.map(|inner| Body::new(counted(inner))))
-        })
     }
 }
 
@@ -146,20 +109,12 @@ impl http_body::Body for Answer {
 
 #[cfg(test)]
 mod tests {
-    use http_body::Body as _;
-    use tower::{Layer as _, ServiceExt as _, service_fn};
-
     use super::*;
+    use http_body::Body as _;
 
     /// Status of the call, once its answer `body` has ended.
     async fn end_of(calls: &Calls, body: Body) -> Option<String> {
-        let mut body = Some(body);
-        let service = service_fn(move |_request: http::Request<()>| {
-            let body = body.take().unwrap_or_default();
-            async { Ok(http::Response::new(body)) }
-        });
-        let answer = calls.layer(service).oneshot(http::Request::new(())).await.unwrap();
-        let mut body = std::pin::pin!(answer.into_body());
+        let mut body = std::pin::pin!(calls.answer(calls.begin(), body));
         let mut status = None;
         while let Some(frame) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
             if let Ok(trailers) = frame.unwrap().into_trailers() {

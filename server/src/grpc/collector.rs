@@ -11,7 +11,8 @@ use plimsoll_proto::{
         server_message::Message as Answer,
     },
 };
-use tokio::sync::Semaphore;
+use prost::Message as _;
+use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -23,8 +24,8 @@ use super::{
     underway::Underway,
 };
 use crate::{
-    domain::{AttemptId, Fault},
-    identity::Identity,
+    domain::{Attempt, AttemptId, Fault},
+    identity::{Bound, Identity},
     ingest::{Ingest, Refusal, StreamHandle},
     metrics::Metrics,
     placing::Placing,
@@ -70,10 +71,12 @@ impl Collector for CollectorService {
     ) -> Result<Response<Self::StreamStream>, Status> {
         let place = Arc::clone(&self.places).try_acquire_owned();
         let place = place.map_err(|_full| status::of_crowd("streams of agents", STREAMS))?;
+        let admitted = admitted(&request);
+        let own_place = admitted.within(Identity::stream)?;
         let (outbound, answers) = outbound();
         let stream = AgentStream {
             caller: caller(&request),
-            admitted: admitted(&request),
+            admitted,
             ingest: self.ingest.clone(),
             placing: self.placing.clone(),
             handle: StreamHandle::new(),
@@ -86,7 +89,7 @@ impl Collector for CollectorService {
             metrics.streams.inc();
             stream.serve(request.into_inner(), stopping).await;
             metrics.streams.dec();
-            drop(place);
+            drop((place, own_place));
         });
         Ok(Response::new(answers))
     }
@@ -151,6 +154,11 @@ impl AgentStream {
     }
 
     async fn take(&mut self, message: pb::AgentMessage, stopping: &CancellationToken) -> Result<(), Status> {
+        if let Err(status) = self.bounded(&message) {
+            // those before it are acknowledged first
+            self.settle(stopping).await?;
+            return Err(status);
+        }
         let answer = match message.message {
             Some(Sent::Batch(batch)) => match self.batch(batch).await {
                 Ok(()) => return Ok(()),
@@ -162,7 +170,13 @@ impl AgentStream {
             },
             Some(Sent::Hello(hello)) => {
                 self.settle(stopping).await?;
-                self.hello(hello).await
+                match self.announced(hello) {
+                    Ok(attempt) => {
+                        self.admitted.within(|caller| caller.note(&attempt, Instant::now()))?;
+                        self.open(attempt).await
+                    }
+                    Err(refusal) => Err(refusal),
+                }
             }
             Some(Sent::Finish(finish)) => {
                 self.settle(stopping).await?;
@@ -171,6 +185,22 @@ impl AgentStream {
             None => Err(Fault::new("message", "is empty; send hello, batch or finish").into()),
         };
         self.say(answer, stopping).await
+    }
+
+    /// Takes a message from what its sender may send.
+    fn bounded(&self, message: &pb::AgentMessage) -> Result<(), Status> {
+        let samples = match &message.message {
+            Some(Sent::Batch(batch)) => batch.samples.len(),
+            _ => 0,
+        };
+        self.admitted.within(|caller| {
+            let now = Instant::now();
+            // nothing is counted for nobody, and the length of a message takes time
+            if caller.bounds.is_some() {
+                caller.take(Bound::Bytes, message.encoded_len(), now)?;
+            }
+            caller.take(Bound::Samples, samples, now)
+        })
     }
 
     /// Waits for the batches that are under way.
@@ -213,13 +243,18 @@ impl AgentStream {
         Ok(Answer::Ack(pb::Ack { attempt: attempt.to_string(), acknowledged, sealed: true }))
     }
 
-    async fn hello(&mut self, hello: pb::Hello) -> Result<Answer, Refusal> {
+    /// The attempt that a Hello is about, with what is proven of it.
+    fn announced(&self, hello: pb::Hello) -> Result<Attempt, Refusal> {
         let tags = convert::runner_tags(&hello)?;
         let mut attempt = convert::hello(hello)?;
         self.caller.opens(&mut attempt).map_err(|fault| Refusal::Forbidden(fault.within("hello")))?;
         if attempt.opening.pool.is_empty() {
             attempt.opening.pool = self.placing.named_by(&tags);
         }
+        Ok(attempt)
+    }
+
+    async fn open(&mut self, attempt: Attempt) -> Result<Answer, Refusal> {
         let id = attempt.id.clone();
         if !self.attempts.contains(&id) && self.attempts.len() >= limits::STREAM_ATTEMPTS {
             let description =

@@ -81,7 +81,10 @@ pub(super) fn ask(wire: pb::PredictRequest) -> Checked<(Key, Option<Bytes>)> {
 /// A key that may be absent or without a package.
 pub(super) fn key_or_empty(wire: Option<pb::Key>) -> Checked<Key> {
     let Some(wire) = wire else { return Ok(Key::default()) };
-    let field = |name: &str, value: String| text(&format!("key.{name}"), value, limits::KEY_FIELD_BYTES);
+    // names are put together for a fault alone: this is on the way of every prediction
+    let field = |name: &str, value: String| {
+        text(name, value, limits::KEY_FIELD_BYTES).map_err(|fault| fault.within("key"))
+    };
     if wire.labels.len() > limits::LABELS {
         let description = format!("has {} labels, at most {} are allowed", wire.labels.len(), limits::LABELS);
         return Err(Fault::new("key.labels", description));
@@ -92,7 +95,8 @@ pub(super) fn key_or_empty(wire: Option<pb::Key>) -> Checked<Key> {
         if name.is_empty() {
             return Err(Fault::new("key.labels", "holds a label without a name"));
         }
-        let value = text(&format!("key.labels[{name}]"), value, limits::LABEL_BYTES)?;
+        let value = text("", value, limits::LABEL_BYTES)
+            .map_err(|fault| Fault { field: format!("key.labels[{name}]"), ..fault })?;
         labels.insert(name, value);
     }
     Ok(Key {

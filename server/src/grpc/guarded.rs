@@ -1,24 +1,14 @@
 //! Who may call which rpc. A call that may not go on is answered here; the others carry who calls.
 
-use std::{
-    convert::Infallible,
-    future::ready,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use tonic::{
-    Code, Request, Status,
-    body::Body,
-    codegen::{BoxFuture, Service, http},
-};
+use tonic::{Code, Request, Status, codegen::http};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use super::connected::Peer;
+use super::{connected::Peer, status::of_exceeded};
 use crate::{
     guard::{Guard, Pass},
-    identity::{Denied, Identity, Role},
+    identity::{Denied, Exceeded, Identity, Role},
 };
 
 /// When a caller may come back whose call was ended because of what let it in.
@@ -43,53 +33,27 @@ pub(super) fn caller<T>(request: &Request<T>) -> Arc<Identity> {
     request.extensions().get().cloned().unwrap_or_else(Identity::nobody)
 }
 
-impl<S> tower::Layer<S> for Guard {
-    type Service = Guarded<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        Guarded { inner, guard: self.clone() }
+/// Notes in the request who calls, and by what he was let in.
+///
+/// # Errors
+/// The answer to a call that may not go on.
+pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<(), Status> {
+    if guard.is_open() {
+        request.extensions_mut().insert(Identity::anyone());
+        return Ok(());
     }
-}
-
-/// A service that only those may call who may.
-#[derive(Debug, Clone)]
-pub(crate) struct Guarded<S> {
-    inner: S,
-    guard: Guard,
-}
-
-impl<S, R> Service<http::Request<R>> for Guarded<S>
-where
-    S: Service<http::Request<R>, Response = http::Response<Body>, Error = Infallible>,
-    S::Future: Send + 'static,
-{
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<Self::Response, Infallible>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(cx)
+    let path = request.uri().path();
+    let Some(role) = role(path) else { return Ok(()) };
+    let authorization = request.headers().get(http::header::AUTHORIZATION);
+    let names = request.extensions().get::<Peer>().map(|peer| Arc::clone(&peer.names)).unwrap_or_default();
+    let pass = Pass::new(guard, authorization, names, role, path).map_err(|denied| status(&denied))?;
+    // what agents send is counted as it comes
+    if role != Role::Agent {
+        guard.question(pass.caller()).map_err(|exceeded| of_exceeded(&exceeded))?;
     }
-
-    fn call(&mut self, mut request: http::Request<R>) -> Self::Future {
-        if self.guard.is_open() {
-            request.extensions_mut().insert(Identity::anyone());
-            return Box::pin(self.inner.call(request));
-        }
-        let path = request.uri().path();
-        let Some(role) = role(path) else { return Box::pin(self.inner.call(request)) };
-        let authorization = request.headers().get(http::header::AUTHORIZATION);
-        let names =
-            request.extensions().get::<Peer>().map(|peer| Arc::clone(&peer.names)).unwrap_or_default();
-        match Pass::new(&self.guard, authorization, names, role, path) {
-            Ok(pass) => {
-                request.extensions_mut().insert(Arc::clone(pass.caller()));
-                request.extensions_mut().insert(Arc::new(pass));
-                Box::pin(self.inner.call(request))
-            }
-            Err(denied) => Box::pin(ready(Ok(status(&denied).into_http()))),
-        }
-    }
+    request.extensions_mut().insert(Arc::clone(pass.caller()));
+    request.extensions_mut().insert(Arc::new(pass));
+    Ok(())
 }
 
 /// What a call that lasts was let in by.
@@ -108,6 +72,18 @@ impl Admitted {
             Some(pass) => ended(&pass.over().await),
             None => std::future::pending().await,
         }
+    }
+
+    /// Asks for something that is bounded for each caller.
+    ///
+    /// # Errors
+    /// The status with which his call ends: he has gone beyond it.
+    pub(super) fn within<T: Default>(
+        &self,
+        asked: impl FnOnce(&Identity) -> Result<T, Exceeded>,
+    ) -> Result<T, Status> {
+        let asked = self.0.as_ref().map_or_else(|| Ok(T::default()), |pass| pass.within(asked));
+        asked.map_err(|exceeded| of_exceeded(&exceeded))
     }
 
     /// Whether the caller may go on.

@@ -4,6 +4,7 @@ mod calls;
 mod collector;
 mod connected;
 mod convert;
+mod entry;
 pub(crate) mod foreign;
 mod guarded;
 mod inside;
@@ -21,6 +22,7 @@ use std::{sync::Arc, time::Duration};
 pub(crate) use calls::Calls;
 use collector::CollectorService;
 pub(crate) use convert::key as checked_key;
+use entry::Entry;
 pub(crate) use inside::{Inside, Refused};
 use placement::PlacementService;
 use plimsoll_proto::{
@@ -59,6 +61,13 @@ const KEEPALIVE: Duration = Duration::from_secs(20);
 
 /// Streams of one connection: a proxy may put many agents on one.
 const STREAMS_PER_CONNECTION: u32 = 1024;
+
+/// Calls that a client took back before they were looked at, at most on one connection: what h2 has by itself, held here so that no
+/// other release changes it.
+const RESETS_PENDING: usize = 20;
+/// Calls that a client made the server take back by breaking rules, at most on one connection (CVE-2025-8671). An honest client makes
+/// none; unset, tonic turns the bound off that hyper has by itself.
+const RESETS_MADE: usize = 256;
 
 /// Bytes of the headers of one request. The longest header of a gRPC client is a token of a few KiB.
 const HEADER_BYTES: u32 = 16 * 1024;
@@ -145,13 +154,14 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthServic
     let (links, shaking) = connected::links(connections, listener.tls);
     let collector = CollectorService::new(ingest, placing, metrics, tasks, stopping.clone());
     let serving = Server::builder()
-        .layer(calls)
-        .layer(guard)
+        .layer(Entry { calls, guard })
         .timeout(ANSWER_WITHIN)
         .http2_max_header_list_size(Some(HEADER_BYTES))
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .max_concurrent_streams(Some(STREAMS_PER_CONNECTION))
+        .http2_max_pending_accept_reset_streams(Some(RESETS_PENDING))
+        .http2_max_local_error_reset_streams(Some(RESETS_MADE))
         .add_service(HealthServer::new(health))
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)

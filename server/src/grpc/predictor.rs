@@ -18,7 +18,7 @@ use super::{
 use crate::{
     answers::Answers,
     domain::{Evidence, History, Key, Prediction, UsedAttempt},
-    identity::Identity,
+    identity::{Bound, Identity},
     ingest::{Ingest, Refusal},
     learned::Learned,
     metrics::{Kind, Metrics},
@@ -119,7 +119,11 @@ impl Predictor for PredictorService {
         // a client that never stops asking must not keep the server from stopping
         let answers = request.into_inner().map(move |asked| match asked {
             Ok(_) if service.stopping.is_cancelled() => Err(status::of_refusal(&Refusal::Stopping)),
-            Ok(request) => admitted.check().map(|()| service.answer_one(request, &caller)),
+            Ok(request) => {
+                admitted.check()?;
+                admitted.within(|caller| caller.take(Bound::Queries, 1, Instant::now().into()))?;
+                Ok(service.answer_one(request, &caller))
+            }
             Err(status) => Err(status),
         });
         Ok(Response::new(Box::pin(answers)))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use crate::{domain::Fault, ingest::Refusal, store::StoreError};
+use crate::{domain::Fault, identity::Exceeded, ingest::Refusal, store::StoreError};
 
 /// When to come back to a place where too many are.
 const CROWD_RETRY: Duration = Duration::from_secs(30);
@@ -45,6 +45,12 @@ pub(super) fn of_crowd(what: &str, bound: usize) -> Status {
     let details = ErrorDetails::with_retry_info(Some(CROWD_RETRY));
     let text = format!("{bound} {what} are there, which is the bound; come back later");
     Status::with_error_details(Code::ResourceExhausted, text, details)
+}
+
+/// RESOURCE_EXHAUSTED: the caller has gone beyond a bound of his own.
+pub(super) fn of_exceeded(exceeded: &Exceeded) -> Status {
+    let details = ErrorDetails::with_retry_info(Some(exceeded.after));
+    Status::with_error_details(Code::ResourceExhausted, exceeded.to_string(), details)
 }
 
 /// The store cannot be read: UNAVAILABLE.

@@ -12,7 +12,7 @@ use axum::http::HeaderValue;
 use tokio::{select, time::sleep};
 
 use super::Guard;
-use crate::identity::{Denied, Identity, Role};
+use crate::identity::{Denied, Exceeded, Identity, Role};
 
 /// How often a call that lasts is looked at, whatever happens: a key that an issuer took back is good for so long.
 const LOOK: Duration = Duration::from_mins(10);
@@ -62,11 +62,23 @@ impl Pass {
         if is_due || self.seen.swap(generation, Relaxed) != generation { self.look() } else { Ok(()) }
     }
 
+    /// Asks for something that is bounded; counts it if it is too much.
+    ///
+    /// # Errors
+    /// It is.
+    pub(crate) fn within<T>(
+        &self,
+        asked: impl FnOnce(&Identity) -> Result<T, Exceeded>,
+    ) -> Result<T, Exceeded> {
+        asked(&self.identity).inspect_err(|exceeded| self.guard.exceeded(&self.identity, exceeded))
+    }
+
     /// Waits until he may not go on; says why.
     pub(crate) async fn over(&self) -> Denied {
         let mut changes = self.guard.0.changes.subscribe();
         loop {
             if let Err(denied) = self.look() {
+                self.guard.refused(&denied, self.guard.now(), "a call that lasted");
                 return denied;
             }
             let left = self.identity.expires.map(|expires| expires.saturating_sub(self.guard.now()));

@@ -14,6 +14,7 @@ use kube_core::{
     DynamicObject,
     admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, Operation},
 };
+use serde_json::Value;
 use tokio::{
     sync::Semaphore,
     time::{Instant, timeout, timeout_at},
@@ -133,8 +134,7 @@ async fn plan(
     if asked.operation != Operation::Create || asked.kind.kind != "Pod" || !asked.kind.group.is_empty() {
         return Err("no_pod");
     }
-    let object = serde_json::to_value(asked.object).map_err(|_unwritable| "unreadable")?;
-    let pod: Pod = serde_json::from_value(object).map_err(|error| {
+    let pod = pod(asked.object.ok_or("unreadable")?).map_err(|error| {
         tracing::info!(%error, "a pod is not understood: admitted it as it is");
         "unreadable"
     })?;
@@ -159,6 +159,13 @@ async fn plan(
         })
     };
     if withheld { in_shadow(parts, plan) } else { plan(&parts.admission, true) }
+}
+
+/// The object as a pod, without writing it down and reading it once more. Its status says nothing before there is one.
+fn pod(object: DynamicObject) -> Result<Pod, serde_json::Error> {
+    let DynamicObject { metadata, mut data, .. } = object;
+    let spec = data.get_mut("spec").map(Value::take).map(serde_json::from_value).transpose()?;
+    Ok(Pod { metadata, spec, status: None })
 }
 
 /// In shadow mode no place and no size is set but those that the pod's own annotations name; the agent is put beside the build as ever.

@@ -4,10 +4,12 @@ use std::{
     future::Future,
     net::SocketAddr,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use axum::{
+    Extension,
     body::{Body, Bytes},
     extract::{ConnectInfo, State},
     http::{StatusCode, header},
@@ -16,19 +18,23 @@ use axum::{
 use http_body::Frame;
 
 use super::Parts;
-use crate::admin::backup::Live;
+use crate::{admin::backup::Live, guard::AUDIT, identity::Identity};
 
 /// An archive of the store as it is now. It holds everything that builds said, so only this machine gets it.
 pub(super) async fn backup(
     State(parts): State<Parts>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    caller: Option<Extension<Arc<Identity>>>,
 ) -> Response {
+    let caller = caller.map_or_else(|| "anyone".into(), |Extension(caller)| Arc::clone(&caller.name));
     if !peer.ip().to_canonical().is_loopback() {
+        tracing::warn!(target: AUDIT, %peer, %caller, "refused a backup to another machine");
         return (StatusCode::FORBIDDEN, "a backup is given to callers on the server's own machine only\n")
             .into_response();
     }
     match parts.store.snapshot().await {
         Ok(snapshot) => {
+            tracing::info!(target: AUDIT, %peer, %caller, "gave a backup");
             let content_type = [(header::CONTENT_TYPE, "application/octet-stream")];
             (content_type, Body::new(Archive::new(Live::new(snapshot)))).into_response()
         }

@@ -51,6 +51,13 @@ pub(super) async fn guarded(
             refuse(path, StatusCode::FORBIDDEN, &Fault::new("authorization", text))
         }
         Ok(identity) => {
+            if let Err(exceeded) = guard.question(&identity) {
+                let fault = Fault::new("authorization", exceeded.to_string());
+                let mut answer = refuse(path, StatusCode::TOO_MANY_REQUESTS, &fault);
+                let after = exceeded.after.as_secs().max(1);
+                answer.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from(after));
+                return answer;
+            }
             request.extensions_mut().insert(identity);
             next.run(request).await
         }

@@ -12,7 +12,8 @@ use ring::digest;
 
 use super::{
     Identity, Projects, Proven, Role, Roles,
-    file::{AccessFile, CertificateTable, Digest, Sources, TokenTable, hexadecimal},
+    bounds::{Bounds, BoundsTable, Usages},
+    file::{AccessFile, AnonymousTable, CertificateTable, Digest, Sources, TokenTable, hexadecimal},
     jwt::{self, Checked, Issuer},
     ring_verifier,
 };
@@ -75,7 +76,9 @@ pub(crate) fn bearer(header: &str) -> Result<Cow<'_, str>, Denied> {
 
 /// Who may do what.
 pub(crate) struct Access {
-    anonymous: Roles,
+    /// Of whom nothing is known; `None` if that may do nothing.
+    anonymous: Option<Arc<Identity>>,
+    usages: Usages,
     tokens: HashMap<Digest, Arc<Identity>>,
     issuers: Vec<Issuer>,
     certificates: HashMap<String, Arc<Identity>>,
@@ -105,8 +108,13 @@ impl Access {
     pub(crate) fn new(file: AccessFile, sources: Sources<'_>) -> Result<Self, String> {
         ring_verifier::install();
         let mut wrong = Vec::new();
+        let usages = sources.usages.clone();
+        let AnonymousTable { roles, bounds } = file.anonymous;
+        let roles: Roles = roles.into_iter().collect();
+        let anonymous = Stated { name: "anonymous".into(), roles, bounds, ..Stated::default() };
         let mut access = Self {
-            anonymous: file.anonymous.roles.into_iter().collect(),
+            anonymous: (roles != Roles::default()).then(|| anonymous.known(&usages)),
+            usages,
             tokens: HashMap::new(),
             issuers: Vec::new(),
             certificates: HashMap::new(),
@@ -129,8 +137,9 @@ impl Access {
             }
         }
         for table in file.certificate {
-            let CertificateTable { dns_name, roles, projects, trusted } = table;
-            let identity = stated(&dns_name, roles.into_iter().collect(), projects, trusted);
+            let CertificateTable { dns_name, roles, projects, trusted, bounds } = table;
+            let (name, roles) = (dns_name.as_str().into(), roles.into_iter().collect());
+            let identity = Stated { name, roles, projects, trusted, bounds }.known(&access.usages);
             if access.certificates.insert(dns_name.clone(), identity).is_some() {
                 wrong.push(format!("certificate {dns_name:?}: is there twice"));
             }
@@ -141,7 +150,9 @@ impl Access {
     fn add_token(&mut self, token: TokenTable) -> Result<(), String> {
         let digest = hexadecimal(&token.sha256)
             .ok_or("sha256 must be 64 hexadecimal digits: printf %s TOKEN | sha256sum")?;
-        let identity = stated(&token.name, token.roles.into_iter().collect(), token.projects, token.trusted);
+        let TokenTable { name, roles, projects, trusted, bounds, .. } = token;
+        let (name, roles) = (name.into(), roles.into_iter().collect());
+        let identity = Stated { name, roles, projects, trusted, bounds }.known(&self.usages);
         match self.tokens.insert(digest, identity) {
             Some(other) => Err(format!("is the token of {:?} too", other.name)),
             None => Ok(()),
@@ -162,11 +173,7 @@ impl Access {
             return self.of_token(token, now);
         }
         let known = certificate.iter().find_map(|name| self.certificates.get(name));
-        match known {
-            Some(identity) => Ok(Arc::clone(identity)),
-            None if self.anonymous == Roles::default() => Err(Denied::Nobody),
-            None => Ok(stated("anonymous", self.anonymous, Vec::new(), false)),
-        }
+        known.or(self.anonymous.as_ref()).cloned().ok_or(Denied::Nobody)
     }
 
     /// Signed tokens whose check is remembered.
@@ -193,7 +200,8 @@ impl Access {
         // checking takes tens of microseconds: nobody waits for it
         drop(remembered);
         let Checked { identity, until } = jwt::check(token, &self.issuers, now)?;
-        let identity = Arc::new(identity);
+        let usage = self.usages.of(&identity.name);
+        let identity = Arc::new(Identity { usage, ..identity });
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         if remembered.checked.len() >= REMEMBERED {
             remembered.checked.clear();
@@ -213,15 +221,29 @@ impl Access {
 }
 
 /// Somebody of whom the file says all there is.
-fn stated(name: &str, roles: Roles, projects: Vec<String>, trusted: bool) -> Arc<Identity> {
-    Arc::new(Identity {
-        name: name.into(),
-        roles,
-        projects: Projects::from(projects),
-        proven: Proven::default(),
-        trusted,
-        expires: None,
-    })
+#[derive(Default)]
+struct Stated {
+    name: Arc<str>,
+    roles: Roles,
+    projects: Vec<String>,
+    trusted: bool,
+    bounds: BoundsTable,
+}
+
+impl Stated {
+    fn known(self, usages: &Usages) -> Arc<Identity> {
+        let Self { name, roles, projects, trusted, bounds } = self;
+        Arc::new(Identity {
+            usage: usages.of(&name),
+            name,
+            roles,
+            projects: Projects::from(projects),
+            proven: Proven::default(),
+            trusted,
+            expires: None,
+            bounds: Some(bounds.or(Bounds::OF_FLEET)),
+        })
+    }
 }
 
 fn sha256(bytes: &[u8]) -> Digest {

@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{Identity, Job, Projects, Proven, Roles, is_like};
+use super::{
+    Identity, Job, Projects, Proven, Roles,
+    bounds::{Bounds, BoundsTable, Usage},
+    is_like,
+};
 
 /// The claims of a token.
 pub(super) type Claims = Map<String, Value>;
@@ -28,6 +32,7 @@ pub(super) struct Grant {
     /// Empty: the project of the claims, or all if they name none.
     pub(super) projects: Projects,
     pub(super) trusted: bool,
+    pub(super) bounds: BoundsTable,
 }
 
 impl Grant {
@@ -60,8 +65,17 @@ impl Grant {
             if proven.project.is_empty() { Projects::default() } else { vec![proven.project.clone()].into() }
         };
         let projects = if self.projects.is_all() { own() } else { self.projects.clone() };
-        let (roles, trusted) = (self.roles, self.trusted);
-        Some(Identity { name: name.into(), roles, projects, proven, trusted, expires: None })
+        let bounds = self.bounds.or(if proven.job.is_some() { Bounds::OF_JOB } else { Bounds::OF_FLEET });
+        Some(Identity {
+            name: name.into(),
+            roles: self.roles,
+            projects,
+            proven,
+            trusted: self.trusted,
+            expires: None,
+            bounds: Some(bounds),
+            usage: Usage::default(),
+        })
     }
 }
 

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::{
     Role,
+    bounds::{BoundsTable, Usages},
     claims::{Grant, Kind},
     fetched::{Fetched, Origin, safe_address},
     jwt::{Issuer, Keys},
@@ -35,6 +36,8 @@ pub(crate) struct AccessFile {
 #[serde(deny_unknown_fields)]
 pub(super) struct AnonymousTable {
     pub(super) roles: Vec<Role>,
+    #[serde(default)]
+    pub(super) bounds: BoundsTable,
 }
 
 #[derive(Debug, Deserialize)]
@@ -48,6 +51,8 @@ pub(super) struct TokenTable {
     pub(super) projects: Vec<String>,
     #[serde(default)]
     pub(super) trusted: bool,
+    #[serde(default)]
+    pub(super) bounds: BoundsTable,
 }
 
 #[derive(Debug, Deserialize)]
@@ -79,6 +84,8 @@ pub(super) struct GrantTable {
     projects: Vec<String>,
     #[serde(default)]
     trusted: bool,
+    #[serde(default)]
+    bounds: BoundsTable,
 }
 
 #[derive(Debug, Deserialize)]
@@ -91,6 +98,8 @@ pub(super) struct CertificateTable {
     pub(super) projects: Vec<String>,
     #[serde(default)]
     pub(super) trusted: bool,
+    #[serde(default)]
+    pub(super) bounds: BoundsTable,
 }
 
 fn usual_algorithms() -> Vec<Algorithm> {
@@ -117,6 +126,8 @@ impl AccessFile {
 pub(crate) struct Sources<'a> {
     /// The text of a file.
     pub(crate) read: &'a dyn Fn(&PathBuf) -> Result<String, String>,
+    /// What callers have done so far.
+    pub(crate) usages: &'a Usages,
     /// The place for keys that are fetched.
     pub(crate) fetched: &'a dyn Fn(Origin) -> Arc<Fetched>,
 }
@@ -145,6 +156,7 @@ impl IssuerTable {
             roles: table.roles.into_iter().collect(),
             projects: table.projects.into(),
             trusted: table.trusted,
+            bounds: table.bounds,
         });
         Ok(Issuer {
             name: issuer,

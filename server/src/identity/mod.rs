@@ -5,6 +5,7 @@
 //! connection, and what is proven wins over what a message says.
 
 mod access;
+mod bounds;
 mod claims;
 mod fetched;
 mod file;
@@ -20,9 +21,12 @@ mod tests;
 use std::sync::{Arc, LazyLock};
 
 pub(crate) use access::{Access, Denied, bearer};
+pub(crate) use bounds::{Bound, Exceeded, Place, Usages};
+use bounds::{Bounds, Usage};
 pub(crate) use fetched::{AGAIN, Fetched, Origin, safe_address};
 pub(crate) use file::{AccessFile, Sources};
 use plimsoll_proto::job::Named;
+use tokio::time::Instant;
 
 use crate::domain::{Attempt, AttemptId, Fault, Key};
 
@@ -142,6 +146,9 @@ pub(crate) struct Identity {
     pub(crate) trusted: bool,
     /// When what proves it ends, seconds since 1970, with the seconds by which clocks may differ; `None` for what the operator wrote.
     pub(crate) expires: Option<u64>,
+    /// How much it may do; `None`: nobody counts.
+    pub(crate) bounds: Option<Bounds>,
+    pub(crate) usage: Usage,
 }
 
 impl Identity {
@@ -155,6 +162,8 @@ impl Identity {
                 proven: Proven::default(),
                 trusted: true,
                 expires: None,
+                bounds: None,
+                usage: Usage::default(),
             })
         });
         Arc::clone(&ANYONE)
@@ -170,6 +179,8 @@ impl Identity {
             proven: Proven::default(),
             trusted: false,
             expires: None,
+            bounds: None,
+            usage: Usage::default(),
         })
     }
 
@@ -198,6 +209,36 @@ impl Identity {
         self.may_see("key.project", &attempt.key.project)?;
         attempt.opening.untrusted = !self.trusted;
         Ok(())
+    }
+
+    /// Takes `count` of a rate of its own: samples, bytes or queries.
+    ///
+    /// # Errors
+    /// It has gone beyond it.
+    pub(crate) fn take(&self, bound: Bound, count: usize, now: Instant) -> Result<(), Exceeded> {
+        let Some(bounds) = &self.bounds else { return Ok(()) };
+        self.usage.take(bounds, bound, count as u64, now)
+    }
+
+    /// A place for a stream of its own.
+    ///
+    /// # Errors
+    /// It has as many as it may have.
+    pub(crate) fn stream(&self) -> Result<Place, Exceeded> {
+        self.bounds.as_ref().map_or_else(|| Ok(Place::default()), |bounds| self.usage.stream(bounds))
+    }
+
+    /// Takes note of an attempt that it opens, its key and the labels of that.
+    ///
+    /// # Errors
+    /// It is one too many of this hour.
+    pub(crate) fn note(&self, attempt: &Attempt, now: Instant) -> Result<(), Exceeded> {
+        let Some(bounds) = &self.bounds else { return Ok(()) };
+        let key = &attempt.key;
+        self.usage.note(bounds, Bound::Attempts, attempt.id.as_str(), now)?;
+        let named = (&key.project, &key.stack, &key.package, &key.version, &key.variants, &key.git_ref);
+        self.usage.note(bounds, Bound::Keys, named, now)?;
+        key.labels.iter().try_for_each(|label| self.usage.note(bounds, Bound::Labels, label, now))
     }
 
     /// Puts what is proven over what is said.

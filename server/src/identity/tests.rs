@@ -43,7 +43,10 @@ fn access(file: &str, signer: &Signer) -> Result<Access, String> {
         assert_eq!(path, &PathBuf::from("keys.json"));
         Ok(signer.key_set())
     };
-    Access::new(AccessFile::parse(file)?, Sources { read: &read, fetched: &|_origin| Arc::default() })
+    Access::new(
+        AccessFile::parse(file)?,
+        Sources { read: &read, usages: &Usages::default(), fetched: &|_origin| Arc::default() },
+    )
 }
 
 fn attempt(id: &str) -> Attempt {
@@ -207,7 +210,7 @@ fn a_file_that_is_half_right_is_not_used_and_all_that_is_wrong_is_named() {
     assert!(error(&shared).contains("algorithms must be some of"));
     let read =
         |_path: &PathBuf| Ok(json!({"keys": [{"kty": "oct", "kid": "s", "k": "c2VjcmV0"}]}).to_string());
-    let sources = Sources { read: &read, fetched: &|_origin| Arc::default() };
+    let sources = Sources { read: &read, usages: &Usages::default(), fetched: &|_origin| Arc::default() };
     let secret = Access::new(AccessFile::parse(FILE).unwrap(), sources);
     assert!(secret.err().unwrap().contains("secret key \"s\""));
 }

@@ -7,11 +7,9 @@
 //! What does not fit goes in the order of its time, not of its age: a clock that was set back makes nothing older, and still the
 //! bound holds.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Duration};
 
+use super::believed::Believed;
 use crate::domain::{AttemptId, Bytes, Millis};
 
 /// Time of one row of samples that became fewer.
@@ -21,7 +19,6 @@ const WHOLE: Millis = Millis(u64::MAX);
 /// Between two passes.
 pub(super) const REST_MS: u64 = 3_600_000;
 const HOUR_MS: u64 = 3_600_000;
-const DAY_MS: u64 = 24 * HOUR_MS;
 /// Bytes of a sealed sample, rather too many (measured: 4 to 14, and each block has a key).
 const SAMPLE_BYTES: u64 = 16;
 
@@ -105,39 +102,13 @@ pub(super) struct Pass {
     pub(super) last: Option<(AttemptId, Owner)>,
     /// Bytes by the time of their samples, hours since 1970.
     kept: BTreeMap<u64, u64>,
-    /// When this process first looked at the clock, and what it believed then.
-    began: Option<(Instant, u64)>,
+    /// How late it is.
+    pub(super) clock: Believed,
     /// What is older goes, because all of it does not fit.
     fits_from_unix_ms: u64,
 }
 
 impl Pass {
-    /// The time by the clock, as far as it can be believed: years must not pass in a moment.
-    ///
-    /// What ended last proves a time; a start may be a day after it, and from then on the time passes twice as fast as it does, so that
-    /// a server that stood still for long comes to the true one.
-    pub(super) fn believed(
-        &mut self,
-        now_unix_ms: u64,
-        moment: Instant,
-        newest_unix_ms: impl FnOnce() -> Option<u64>,
-    ) -> u64 {
-        let first = || {
-            let proven = newest_unix_ms().map_or(u64::MAX, |newest| newest.saturating_add(DAY_MS));
-            if now_unix_ms > proven {
-                let seconds = (now_unix_ms - proven) / 1000;
-                tracing::warn!(
-                    seconds,
-                    "the clock is far ahead of all that the store knows: samples get old later than it says"
-                );
-            }
-            (moment, now_unix_ms.min(proven))
-        };
-        let (began, said) = *self.began.get_or_insert_with(first);
-        let passed = ms(moment.saturating_duration_since(began)).saturating_mul(2);
-        now_unix_ms.min(said.saturating_add(passed).saturating_add(HOUR_MS))
-    }
-
     /// What is old at this time.
     pub(super) fn horizon(&self, retain: &Retain, now_unix_ms: u64) -> Horizon {
         let before = |time: Duration| now_unix_ms.saturating_sub(ms(time));
@@ -180,13 +151,14 @@ impl Pass {
 
     /// Ends a pass that could not go on.
     pub(super) fn fail(&mut self, now_unix_ms: u64) {
-        let Self { began, added, .. } = *self;
+        let Self { clock, added, .. } = *self;
         let rest_until_unix_ms = now_unix_ms.saturating_add(REST_MS);
-        *self = Self { rest_until_unix_ms, failed: true, began, added, ..Self::default() };
+        *self = Self { rest_until_unix_ms, failed: true, clock, added, ..Self::default() };
     }
 }
 
-fn ms(time: Duration) -> u64 {
+/// Whole milliseconds.
+pub(super) fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -212,7 +184,7 @@ mod tests {
         max_bytes: Some(Bytes(100)),
         summaries_for: None,
     };
-    const YEAR_MS: u64 = 365 * DAY_MS;
+    const YEAR_MS: u64 = 365 * 24 * HOUR_MS;
 
     #[test]
     fn samples_become_fewer_and_then_go_and_a_row_of_those_without_an_end_stays() {
@@ -221,30 +193,6 @@ mod tests {
         assert_eq!(fate(Owner::Ended(0)), [Fate::Stays, Fate::Thins(ROW), Fate::Goes]);
         assert_eq!(fate(Owner::Running(0)), [Fate::Stays, Fate::Thins(ROW), Fate::Thins(WHOLE)]);
         assert_eq!(fate(Owner::Unknown), [Fate::Stays; 3]);
-    }
-
-    #[test]
-    fn a_clock_that_jumps_a_year_ahead_makes_nothing_older() {
-        let (mut pass, begin) = (Pass::default(), Instant::now());
-        let unasked = || panic!("what ended last is asked for once");
-        assert_eq!(pass.believed(YEAR_MS, begin, || None), YEAR_MS);
-        let later = begin + Duration::from_hours(1);
-        assert_eq!(pass.believed(2 * YEAR_MS, later, unasked), YEAR_MS + 3 * HOUR_MS);
-        assert_eq!(
-            pass.believed(YEAR_MS / 2, later, unasked),
-            YEAR_MS / 2,
-            "back is harmless: all is younger"
-        );
-    }
-
-    #[test]
-    fn a_clock_that_is_a_year_ahead_when_the_server_starts_is_believed_slowly() {
-        let (mut pass, begin) = (Pass::default(), Instant::now());
-        let newest = || Some(YEAR_MS);
-        assert_eq!(pass.believed(2 * YEAR_MS, begin, newest), YEAR_MS + DAY_MS + HOUR_MS);
-        let later = begin + Duration::from_hours(365 * 24);
-        assert_eq!(pass.believed(2 * YEAR_MS, later, newest), 2 * YEAR_MS, "it proved to be right");
-        assert_eq!(Pass::default().believed(YEAR_MS, begin, newest), YEAR_MS);
     }
 
     #[test]

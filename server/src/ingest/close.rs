@@ -16,17 +16,14 @@ use super::{
     worker::Worker,
 };
 use crate::{
-    domain::{Attempt, AttemptId, Summary, Totals},
+    domain::{Attempt, AttemptId, Summary},
     metrics::Kind,
     retry,
-    store::{self, Mode, SealError, Store},
+    store::{self, SealError, Store},
 };
 
 /// Attempts that are packed at once: while one reads and packs, others wait for the disk, and their commits share a sync.
 const AT_ONCE: usize = 16;
-
-/// Silent attempts that are closed in one step.
-const STEP: usize = 256;
 
 /// Somebody ends an attempt.
 #[derive(Debug)]
@@ -49,7 +46,8 @@ struct Closed {
 }
 
 impl Worker {
-    /// Ends attempts. Nothing is appended to any of them meanwhile: the worker does nothing else.
+    /// Ends attempts, when all that was staged is on disk. Nothing is appended to any of them meanwhile: the worker does nothing
+    /// else.
     pub(super) async fn seal_all(&mut self, endings: Vec<Ending>) {
         self.stop_rolling(endings.iter().map(|ending| &ending.finish.attempt)).await;
         let mut begun = HashSet::new();
@@ -166,27 +164,6 @@ impl Worker {
             self.parts.metrics.ended(&summary);
         }
     }
-
-    /// Closes attempts whose agent has been silent for too long, some of them; true if there may be more. Nobody saw their end.
-    /// None of them while the store takes nothing, and for as long again after that.
-    pub(super) async fn close_abandoned(&mut self) -> bool {
-        let (now, patience) = (self.now().moment, self.parts.abandon_after);
-        if self.parts.store.status().mode != Mode::Writable {
-            self.refused = Some(now);
-        }
-        if self.refused.is_some_and(|refused| now.saturating_duration_since(refused) <= patience) {
-            // an agent cannot make itself heard over a store that takes nothing: the patience begins anew when it does
-            return false;
-        }
-        let silent = self.sessions.values().filter(|session| session.is_silent(now, patience)).take(STEP);
-        let endings: Vec<_> =
-            silent.map(|s| Ending { finish: abandoned(s), stream: None, answer: None }).collect();
-        let (full, before) = (endings.len() == STEP, self.sessions.len());
-        self.seal_all(endings).await;
-        self.count_open();
-        // a store that takes nothing is tried again later
-        full && self.sessions.len() < before
-    }
 }
 
 /// Seals one attempt.
@@ -205,21 +182,8 @@ fn tell(answer: Option<Answer<u64>>, attempt: &AttemptId, result: Result<u64, Re
     }
 }
 
-/// The end of an attempt as far as its samples tell.
-fn abandoned(session: &Session) -> Finish {
-    Finish {
-        attempt: session.attempt.id.clone(),
-        last_sequence: session.acknowledged,
-        lost: 0,
-        wall: session.progress.last.map(|last| last.elapsed).unwrap_or_default(),
-        exit: None,
-        totals: Totals::default(),
-        phases: Vec::new(),
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::Duration;
 
     use tokio::sync::oneshot::{self, Receiver};
@@ -227,11 +191,11 @@ mod tests {
     use super::*;
     use crate::{
         domain::{End, Told},
-        ingest::fixture,
+        ingest::{fixture, silence::abandoned},
     };
 
     /// A worker with an open attempt, and the stream that holds it after it took it from `old`.
-    fn held(store: &Store, old: &StreamHandle) -> (Worker, StreamHandle) {
+    pub(crate) fn held(store: &Store, old: &StreamHandle) -> (Worker, StreamHandle) {
         let (_ingest, mut worker) = fixture::ingest(store, 10);
         let (attempt, new) = (fixture::attempt("a"), StreamHandle::new());
         let mut session = Session::new(attempt.clone().into(), worker.now());
@@ -286,24 +250,5 @@ mod tests {
             worker.count_lost();
             assert_eq!(counted(&worker), expected, "it is counted once");
         }
-    }
-
-    /// Lets time pass, and looks for silent attempts.
-    async fn swept_after(worker: &mut Worker, time: Duration) -> usize {
-        tokio::time::advance(time).await;
-        worker.close_abandoned().await;
-        worker.sessions.len()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn no_attempt_is_closed_for_the_silence_of_a_store_that_takes_nothing() {
-        let Store::Memory(memory) = Store::memory() else { panic!("in memory") };
-        let (mut worker, _stream) = held(&Store::Memory(memory.clone()), &StreamHandle::new());
-        let minute = Duration::from_mins(1);
-        memory.refuse_commits("the disk is full");
-        assert_eq!(swept_after(&mut worker, fixture::PATIENCE * 2).await, 1);
-        memory.accept_commits();
-        assert_eq!(swept_after(&mut worker, minute).await, 1, "its agent is given time to come back");
-        assert_eq!(swept_after(&mut worker, fixture::PATIENCE).await, 0, "it did not");
     }
 }

@@ -35,6 +35,11 @@ pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
     })
 }
 
+/// What it counts.
+pub(crate) fn metrics(ingest: &Ingest) -> Arc<Metrics> {
+    Arc::clone(&ingest.parts.metrics)
+}
+
 /// An attempt of one and the same agent.
 pub(super) fn attempt(id: &str) -> Attempt {
     Attempt {

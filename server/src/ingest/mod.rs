@@ -1,16 +1,20 @@
 //! The only writer: takes attempts, samples, ends and verdicts in, and has them on disk before it says so.
 //!
 //! One task, the worker, owns the open attempts. Everybody else sends it requests over one bounded queue and waits for the
-//! answer. The worker takes what has gathered, checks it, commits it with one sync, and then answers all of it.
+//! answer. The worker takes what has gathered, checks it, commits it with one sync, and then answers all of it. While the disk syncs,
+//! it checks what gathers next.
 
 mod again;
 mod aging;
+mod believed;
 mod close;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod flight;
 mod forget;
 mod judge;
 mod opening;
+mod recall;
 mod refusal;
 mod request;
 mod resume;
@@ -19,9 +23,11 @@ mod roll;
 mod round;
 mod session;
 mod settle;
+mod silence;
 mod stage;
 mod start;
 mod strays;
+mod take_up;
 mod unsettled;
 mod worker;
 

@@ -30,7 +30,7 @@ impl Worker {
         let learned = &self.parts.learned;
         let newest =
             || learned.read(|history| history.newest_first().next().map(|brief| brief.ended_unix_ms()));
-        let now = self.pass.believed(self.parts.clock.now_unix_ms(), Instant::now(), newest);
+        let now = self.pass.clock.now(self.parts.clock.now_unix_ms(), Instant::now(), newest);
         if !self.pass.begins(now) {
             return self.forget_step(now).await;
         }

@@ -1,13 +1,13 @@
 //! The samples of long attempts become sealed blocks while their attempts run, so that an open one never has many loose ones.
 //!
 //! This goes on beside the requests: a roll takes what is acknowledged, and what is appended meanwhile lies behind it. One roll of
-//! an attempt at a time, and none while it ends. If packing falls behind, requests wait.
+//! an attempt at a time, and none while it ends. If packing falls behind, the answers of that attempt wait, and so its agent does.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use tokio::task::{self, JoinError, JoinSet};
 
-use super::worker::Worker;
+use super::{round::Promise, worker::Worker};
 use crate::{
     domain::AttemptId,
     store::{self, SealError, Store},
@@ -16,7 +16,8 @@ use crate::{
 /// Samples of an open attempt that are left loose before they become sealed blocks.
 const ROLL_AFTER: u64 = 900;
 
-/// Loose samples of one attempt at which requests wait for its roll: a reader holds all of them at once.
+/// Loose samples of one attempt at which its answers wait for its roll: a reader holds all of them at once. What its stream may
+/// have on the way comes on top.
 const FAR_BEHIND: u64 = 8 * ROLL_AFTER;
 
 /// Attempts that are packed at once: while one waits for the disk, another one keeps a core busy, and no more than that.
@@ -33,6 +34,8 @@ pub(super) struct Rolling {
     waiting: VecDeque<AttemptId>,
     /// Those in `waiting`.
     asked: HashSet<AttemptId>,
+    /// Answers of attempts that are far behind. All they say is on disk. As many as their streams have on the way.
+    held: Vec<Promise>,
 }
 
 impl Rolling {
@@ -53,22 +56,47 @@ impl Rolling {
     fn is_busy_with(&self, id: &AttemptId) -> bool {
         self.running.contains_key(id) || self.asked.contains(id)
     }
+
+    /// Gives the answers that were held for a roll that has ended.
+    fn release(&mut self) {
+        for promise in std::mem::take(&mut self.held) {
+            if promise.attempt().is_some_and(|id| self.is_busy_with(id)) {
+                self.held.push(promise);
+            } else {
+                promise.keep();
+            }
+        }
+    }
+
+    /// Gives all answers that are held.
+    pub(super) fn release_all(&mut self) {
+        self.held.drain(..).for_each(Promise::keep);
+    }
 }
 
 impl Worker {
-    /// Begins to roll those of the changed attempts that have many loose samples. Waits only if one of them has far too many.
-    pub(super) async fn roll_long(&mut self, changed: Vec<AttemptId>) {
-        let loose = |worker: &Self, id: &AttemptId| worker.sessions.get(id).map_or(0, |s| s.loose);
+    /// Begins to roll those of the changed attempts that have many loose samples.
+    pub(super) fn roll_long(&mut self, changed: &[AttemptId]) {
         for id in changed {
-            let many = loose(self, &id);
-            if many >= ROLL_AFTER {
+            if self.loose(id) >= ROLL_AFTER {
                 self.rolling.ask(id.clone());
-                self.begin_rolls();
             }
-            while loose(self, &id) >= FAR_BEHIND && self.rolling.is_busy_with(&id) {
-                let ended = self.rolling.next().await;
-                self.rolled(ended);
-            }
+        }
+        self.begin_rolls();
+    }
+
+    fn loose(&self, id: &AttemptId) -> u64 {
+        self.sessions.get(id).map_or(0, |session| session.loose)
+    }
+
+    /// Gives an answer, unless its attempt has far too many loose samples and its agent would send still more: then it is given when
+    /// the roll has ended, well or not. All others go on meanwhile.
+    pub(super) fn keep_or_hold(&mut self, promise: Promise) {
+        let behind = |id: &AttemptId| self.loose(id) >= FAR_BEHIND && self.rolling.is_busy_with(id);
+        if promise.attempt().is_some_and(behind) {
+            self.rolling.held.push(promise);
+        } else {
+            promise.keep();
         }
     }
 
@@ -105,6 +133,7 @@ impl Worker {
                 self.rolling.running.retain(|_, task| *task != error.id());
             }
         }
+        self.rolling.release();
         self.begin_rolls();
     }
 
@@ -119,6 +148,7 @@ impl Worker {
                 self.rolled(ended);
             }
         }
+        self.rolling.release();
     }
 }
 
@@ -139,6 +169,10 @@ async fn roll(store: Store, id: AttemptId, acknowledged: u64, loose: u64) -> Rol
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
+    use tokio::sync::oneshot;
+
     use super::*;
     use crate::{
         domain::{Millis, Sample, test_summary},
@@ -170,7 +204,7 @@ mod tests {
     async fn requests_go_on_while_a_long_attempt_is_rolled_and_no_sample_is_lost() {
         let memory = MemoryStore::default();
         let (mut worker, id) = with_loose(&memory, ROLL_AFTER).await;
-        worker.roll_long(vec![id.clone()]).await;
+        worker.roll_long(slice::from_ref(&id));
         assert_eq!((worker.rolling.running.len(), worker.sessions[&id].loose), (1, 0), "it has only begun");
         let store = Store::Memory(memory);
         append(&store, &id, ROLL_AFTER + 1, 1000).await;
@@ -185,7 +219,7 @@ mod tests {
     async fn an_attempt_ends_after_its_roll() {
         let memory = MemoryStore::default();
         let (mut worker, id) = with_loose(&memory, ROLL_AFTER).await;
-        worker.roll_long(vec![id.clone()]).await;
+        worker.roll_long(slice::from_ref(&id));
         worker.stop_rolling([&id].into_iter()).await;
         assert!(!worker.rolling.is_busy_with(&id));
         let store = Store::Memory(memory);
@@ -195,24 +229,29 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_wait_for_a_roll_that_is_far_behind_but_not_for_one_that_fails() {
+    async fn only_the_answers_of_an_attempt_far_behind_wait_for_its_roll_also_for_one_that_fails() {
         let memory = MemoryStore::default();
         let (mut worker, id) = with_loose(&memory, FAR_BEHIND).await;
         memory.refuse_commits("the disk is full");
-        worker.roll_long(vec![id.clone()]).await;
-        assert_eq!(worker.sessions[&id].loose, 0, "begun");
+        worker.roll_long(slice::from_ref(&id));
+        assert_eq!(worker.loose(&id), 0, "begun");
         // more came meanwhile
         worker.sessions.get_mut(&id).unwrap().loose = FAR_BEHIND;
-        worker.roll_long(vec![id.clone()]).await;
-        assert_eq!(
-            worker.sessions[&id].loose,
-            2 * FAR_BEHIND,
-            "it was waited for, and all is still to be rolled"
-        );
+        let mut answered = [id.clone(), fixture::attempt("b").id].map(|id| {
+            let (answer, answered) = oneshot::channel();
+            worker.keep_or_hold(Promise::Acknowledged(id, answer, 5));
+            answered
+        });
+        let said = answered.each_mut().map(|answered| answered.try_recv().ok());
+        assert_eq!(said, [None, Some(Ok(5))], "others go on");
+        let ended = worker.rolling.next().await;
+        worker.rolled(ended);
+        assert_eq!(worker.loose(&id), 2 * FAR_BEHIND, "all is still to be rolled");
+        assert_eq!(answered[0].try_recv(), Ok(Ok(5)), "what it says is on disk");
         memory.accept_commits();
-        worker.roll_long(vec![id.clone()]).await;
+        worker.roll_long(slice::from_ref(&id));
         worker.stop_rolling([&id].into_iter()).await;
-        assert_eq!(worker.sessions[&id].loose, 0);
+        assert_eq!(worker.loose(&id), 0);
         let store = Store::Memory(memory);
         assert_eq!(store::read_series(&store, &id).await.unwrap().extent.loose, 0);
     }

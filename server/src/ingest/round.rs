@@ -17,21 +17,51 @@ const RESERVE_BYTES: usize = 192 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Round {
     pub(super) batch: Batch,
-    pub(super) staged: HashMap<AttemptId, Session>,
+    pub(super) staged: HashMap<AttemptId, Staged>,
     pub(super) promises: Vec<Promise>,
     pub(super) samples: u64,
     pub(super) lost: u64,
 }
 
+/// An attempt as it will be.
+#[derive(Debug)]
+pub(super) struct Staged {
+    pub(super) session: Session,
+    /// Samples of this round; they will be loose.
+    pub(super) fresh: u64,
+}
+
 /// An answer that may be given when the commit is on disk.
 #[derive(Debug)]
 pub(super) enum Promise {
-    Opened(Answer<Opened>, Opened),
-    Acknowledged(Answer<u64>, u64),
+    Opened(AttemptId, Answer<Opened>, Opened),
+    Acknowledged(AttemptId, Answer<u64>, u64),
     Recorded(Answer<Verdict>, Box<Verdict>),
 }
 
 impl Round {
+    /// Nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.batch.is_empty() && self.promises.is_empty() && self.staged.is_empty()
+    }
+
+    /// Puts an attempt into the place of what was staged of it.
+    pub(super) fn stage(&mut self, session: Session, fresh: u64) {
+        let earlier = self.staged.get(&session.attempt.id).map_or(0, |staged| staged.fresh);
+        let staged = Staged { session, fresh: earlier.saturating_add(fresh) };
+        self.staged.insert(staged.session.attempt.id.clone(), staged);
+    }
+
+    /// A verdict waits to be on disk.
+    pub(super) fn holds_verdict(&self) -> bool {
+        self.promises.iter().any(|promise| matches!(promise, Promise::Recorded(..)))
+    }
+
+    /// Says of everything that it did not happen.
+    pub(super) fn refuse(self, refusal: &Refusal) {
+        self.promises.into_iter().for_each(|promise| promise.break_with(refusal.clone()));
+    }
+
     /// Another request might not fit.
     pub(super) fn is_full(&self) -> bool {
         self.batch.operations() + RESERVE_OPERATIONS > BATCH_OPERATIONS
@@ -40,11 +70,19 @@ impl Round {
 }
 
 impl Promise {
+    /// The attempt whose samples follow this answer.
+    pub(super) fn attempt(&self) -> Option<&AttemptId> {
+        match self {
+            Self::Opened(attempt, ..) | Self::Acknowledged(attempt, ..) => Some(attempt),
+            Self::Recorded(..) => None,
+        }
+    }
+
     /// Gives the answer. Whoever asked may be gone: then nobody is told, which is what they wanted.
     pub(super) fn keep(self) {
         match self {
-            Self::Opened(answer, opened) => drop(answer.send(Ok(opened))),
-            Self::Acknowledged(answer, number) => drop(answer.send(Ok(number))),
+            Self::Opened(_, answer, opened) => drop(answer.send(Ok(opened))),
+            Self::Acknowledged(_, answer, number) => drop(answer.send(Ok(number))),
             Self::Recorded(answer, verdict) => drop(answer.send(Ok(*verdict))),
         }
     }
@@ -52,8 +90,8 @@ impl Promise {
     /// Says why the answer cannot be given.
     pub(super) fn break_with(self, refusal: Refusal) {
         match self {
-            Self::Opened(answer, _) => drop(answer.send(Err(refusal))),
-            Self::Acknowledged(answer, _) => drop(answer.send(Err(refusal))),
+            Self::Opened(_, answer, _) => drop(answer.send(Err(refusal))),
+            Self::Acknowledged(_, answer, _) => drop(answer.send(Err(refusal))),
             Self::Recorded(answer, _) => drop(answer.send(Err(refusal))),
         }
     }

@@ -71,7 +71,7 @@ pub(crate) struct Session {
     pub(crate) acknowledged: u64,
     /// Numbers declared lost.
     pub(crate) lost: u64,
-    /// Samples that are not yet in a sealed block.
+    /// Samples that are on disk and not yet in a sealed block.
     pub(crate) loose: u64,
     /// Sums over the samples.
     pub(crate) progress: Progress,
@@ -108,7 +108,11 @@ impl Session {
 
     /// Hands the attempt to `stream`. A stream of the same agent that held it is told to end.
     pub(crate) fn take(&mut self, attempt: &Attempt, stream: &StreamHandle) -> Result<(), Refusal> {
-        if self.attempt.session != attempt.session {
+        // whoever has learnt another's session has not become him: project and trust are proven
+        let is_same = self.attempt.session == attempt.session
+            && self.attempt.key.project == attempt.key.project
+            && (self.attempt.opening.untrusted || !attempt.opening.untrusted);
+        if !is_same {
             return Err(Refusal::Held(attempt.id.clone()));
         }
         if let Some(holder) = self.holder.as_ref().filter(|holder| *holder != stream) {
@@ -154,7 +158,6 @@ impl Session {
         let added = batch.samples.len() as u64;
         self.acknowledged = batch.first_sequence + added - 1;
         self.lost += batch.lost;
-        self.loose += added;
         Ok(Some(batch))
     }
 
@@ -285,6 +288,12 @@ mod tests {
         let (old, new) = (StreamHandle::new(), StreamHandle::new());
         session.take(&attempt("s"), &old).unwrap();
         assert_eq!(session.take(&attempt("other"), &new), Err(Refusal::Held(AttemptId::parse("a").unwrap())));
+        let mut forged = attempt("s");
+        forged.key.project = "another".into();
+        assert_eq!(session.take(&forged, &new), Err(Refusal::Held(AttemptId::parse("a").unwrap())));
+        let mut forged = attempt("s");
+        forged.opening.untrusted = true;
+        assert_eq!(session.take(&forged, &new), Err(Refusal::Held(AttemptId::parse("a").unwrap())));
         assert!(!old.replaced.is_cancelled(), "a stranger disturbs nobody");
         session.take(&attempt("s"), &new).unwrap();
         assert!(old.replaced.is_cancelled());

@@ -20,9 +20,10 @@ use crate::{
 pub(super) const VERDICTS: usize = 64;
 
 impl Worker {
-    /// The attempt as it will be when the round is on disk.
+    /// The attempt as it will be when the round, and the one before it, are on disk.
     fn latest(&self, round: &Round, id: &AttemptId) -> Option<Session> {
-        round.staged.get(id).or_else(|| self.sessions.get(id)).cloned()
+        let staged = round.staged.get(id).or_else(|| self.flight.staged(id));
+        staged.map(|staged| &staged.session).or_else(|| self.sessions.get(id)).cloned()
     }
 
     /// Opens an attempt, or hands it to a newer stream of its agent.
@@ -49,8 +50,8 @@ impl Worker {
                     open.heard = session.heard;
                 }
                 let opened = Opened { acknowledged: session.acknowledged, sealed: false };
-                round.staged.insert(attempt.id, session);
-                round.promises.push(Promise::Opened(answer, opened));
+                round.stage(session, 0);
+                round.promises.push(Promise::Opened(attempt.id, answer, opened));
             }
             Ok(None) => drop(answer.send(Ok(Opened { acknowledged: 0, sealed: true }))),
             Err(refusal) => drop(answer.send(Err(refusal))),
@@ -67,7 +68,9 @@ impl Worker {
             // its agent has not seen the end of the delivery
             return if sealed.is_of(attempt) { Ok(None) } else { Err(Refusal::Held(attempt.id.clone())) };
         }
-        let new = round.staged.keys().filter(|id| !self.sessions.contains_key(*id)).count();
+        let staged = round.staged.keys().filter(|id| self.flight.staged(id).is_none());
+        let staged = staged.chain(self.flight.attempts());
+        let new = staged.filter(|id| !self.sessions.contains_key(*id)).count();
         let open = self.sessions.len() + new;
         if open >= self.parts.open_attempts {
             return Err(Refusal::Full(self.parts.open_attempts));
@@ -95,7 +98,7 @@ impl Worker {
         let accepted =
             self.latest(round, &id).ok_or_else(|| Refusal::NotOpen(id.clone())).and_then(|mut session| {
                 session.check_holder(stream)?;
-                let repeated = append.samples.len() as u64;
+                let (repeated, mut fresh) = (append.samples.len() as u64, 0);
                 match session.accept(append)? {
                     Some(new) => {
                         store::append_fragment(
@@ -106,18 +109,19 @@ impl Worker {
                             &new.samples,
                         )
                         .map_err(unwritable)?;
-                        round.samples += new.samples.len() as u64;
+                        fresh = new.samples.len() as u64;
+                        round.samples += fresh;
                         round.lost += new.lost;
                     }
                     None => drop(self.parts.metrics.samples_repeated.inc_by(repeated)),
                 }
                 session.heard = self.now();
-                Ok(session)
+                Ok((session, fresh))
             });
         match accepted {
-            Ok(session) => {
-                round.promises.push(Promise::Acknowledged(answer, session.acknowledged));
-                round.staged.insert(id, session);
+            Ok((session, fresh)) => {
+                round.promises.push(Promise::Acknowledged(id, answer, session.acknowledged));
+                round.stage(session, fresh);
             }
             Err(refusal) => drop(answer.send(Err(refusal))),
         }
@@ -132,7 +136,7 @@ impl Worker {
         answer: Answer<Verdict>,
     ) {
         // the same question may have been asked twice at once: the first answer stands
-        if round.promises.iter().any(|promise| matches!(promise, Promise::Recorded(..))) {
+        if round.holds_verdict() || self.flight.holds_verdict() {
             self.commit(round).await;
         }
         match store::read_verdict(&self.parts.store, &verdict.attempt, fingerprint).await {
@@ -163,7 +167,9 @@ impl Worker {
     pub(super) fn release(&mut self, round: &mut Round, stream: &StreamHandle, attempts: &[AttemptId]) {
         for id in attempts {
             // staged in this round: the commit will bring it over
-            for session in round.staged.get_mut(id).into_iter().chain(self.sessions.get_mut(id)) {
+            let staged = round.staged.get_mut(id).into_iter().chain(self.flight.staged_mut(id));
+            let sessions = staged.map(|staged| &mut staged.session).chain(self.sessions.get_mut(id));
+            for session in sessions {
                 session.holder.take_if(|holder| holder == stream);
             }
         }

@@ -17,8 +17,8 @@ use super::{
     again::ShortOfMemory,
     aging::Pass,
     close::Ending,
+    flight::Flight,
     forget::Walk,
-    refusal::Refusal,
     request::{Change, Request, Running},
     retain,
     roll::Rolling,
@@ -27,11 +27,7 @@ use super::{
     settle::Remembered,
     unsettled::Unsettled,
 };
-use crate::{
-    domain::AttemptId,
-    identity::Identity,
-    store::{BATCH_OPERATIONS, CommitError},
-};
+use crate::{domain::AttemptId, identity::Identity, store::BATCH_OPERATIONS};
 
 /// Requests taken at once: as many appends of one fragment as one commit holds. A disk that is slow to sync is then asked
 /// ten times a second, and not forty times, for ten thousand samples.
@@ -39,7 +35,7 @@ const GATHER: usize = BATCH_OPERATIONS - RESERVE_OPERATIONS;
 
 /// Requests that are worked on, and answers that are given, before others get their turn: each answer wakes a stream, and a
 /// prediction must not wait behind a thousand of them. A batch of a hundred samples takes some tens of microseconds.
-const TURN: usize = 16;
+pub(super) const TURN: usize = 16;
 
 /// How often silent attempts are looked for, at least; more often if silence is short.
 const SWEEP: Duration = Duration::from_mins(1);
@@ -55,7 +51,12 @@ const SILENT: Duration = Duration::from_mins(2);
 pub(crate) struct Worker {
     pub(super) parts: Parts,
     queue: mpsc::Receiver<Request>,
+    /// As they are on disk.
     pub(super) sessions: HashMap<AttemptId, Session>,
+    /// What goes to the disk next. Empty while requests are worked on, which have it then.
+    pub(super) round: Round,
+    /// What is on its way there.
+    pub(super) flight: Flight,
     pub(super) changes: broadcast::Sender<Change>,
     pub(super) remembered: Remembered,
     /// Ended attempts that the counters of the fleet wait for.
@@ -82,6 +83,8 @@ impl Worker {
             parts,
             queue,
             sessions: HashMap::new(),
+            round: Round::default(),
+            flight: Flight::default(),
             changes,
             remembered: Remembered::default(),
             unsettled: Unsettled::default(),
@@ -102,9 +105,14 @@ impl Worker {
         let mut requests = Vec::with_capacity(GATHER);
         loop {
             tokio::select! {
-                taken = self.queue.recv_many(&mut requests, GATHER) => {
+                outcome = self.flight.outcome() => {
+                    let mut round = std::mem::take(&mut self.round);
+                    self.landed(outcome, &mut round).await;
+                }
+                taken = self.queue.recv_many(&mut requests, GATHER), if !self.round.is_full() => {
                     if taken == 0 {
-                        return;
+                        self.commit_all().await;
+                        return self.rolling.release_all();
                     }
                     self.parts.metrics.queue.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
                     self.work(requests.drain(..)).await;
@@ -123,8 +131,8 @@ impl Worker {
         }
     }
 
-    async fn work(&mut self, requests: impl Iterator<Item = Request>) {
-        let mut round = Round::default();
+    pub(super) async fn work(&mut self, requests: impl Iterator<Item = Request>) {
+        let mut round = std::mem::take(&mut self.round);
         let (mut finishing, mut settling) = (Vec::new(), Vec::new());
         for (n, request) in requests.enumerate() {
             if n % TURN == TURN - 1 {
@@ -159,10 +167,17 @@ impl Worker {
                 Request::Find { id, answer } => drop(answer.send(Ok(self.sessions.get(&id).map(running)))),
             }
             if round.is_full() {
-                self.commit(&mut round).await;
+                self.launch(&mut round).await;
             }
         }
-        self.commit(&mut round).await;
+        if self.flight.is_empty() {
+            self.launch(&mut round).await;
+        }
+        self.round = round;
+        if finishing.is_empty() && settling.is_empty() {
+            return self.count_open();
+        }
+        self.commit_all().await;
         for (told, answer) in settling {
             let settled = self.settle(told).await;
             // nobody need wait for it
@@ -195,39 +210,6 @@ impl Worker {
         self.parts.metrics.silent_attempts.set(i64::try_from(silent).unwrap_or(i64::MAX));
     }
 
-    pub(super) async fn commit(&mut self, round: &mut Round) {
-        let round = std::mem::take(round);
-        if !round.batch.is_empty() {
-            let began = Instant::now();
-            let committed = self.parts.store.commit(round.batch).await;
-            self.parts.metrics.commit_seconds.observe(began.elapsed().as_secs_f64());
-            if let Err(error) = committed {
-                let refused = matches!(error, CommitError::Unavailable(_)).then(Instant::now);
-                self.refused = refused.or(self.refused);
-                tracing::error!(%error, promises = round.promises.len(), "commit failed, nothing is acknowledged");
-                let refusal = Refusal::Unwritable(error.to_string());
-                round.promises.into_iter().for_each(|promise| promise.break_with(refusal.clone()));
-                return;
-            }
-        }
-        self.parts.metrics.samples.inc_by(round.samples);
-        self.parts.metrics.samples_lost.inc_by(round.lost);
-        let changed: Vec<AttemptId> = round.staged.keys().cloned().collect();
-        self.sessions.extend(round.staged);
-        for (n, promise) in round.promises.into_iter().enumerate() {
-            promise.keep();
-            if n % TURN == TURN - 1 {
-                tokio::task::yield_now().await;
-            }
-        }
-        for session in changed.iter().filter_map(|id| self.sessions.get(id)) {
-            if self.changes.receiver_count() > 0 {
-                drop(self.changes.send(Change::Running(Box::new(running(session)))));
-            }
-        }
-        self.roll_long(changed).await;
-    }
-
     /// Notes that the agent of an attempt spoke, whatever becomes of what it said.
     pub(super) fn hear(&mut self, id: &AttemptId, stream: &StreamHandle) {
         let now = self.now();
@@ -252,7 +234,7 @@ mod tests {
     use super::*;
     use crate::{
         domain::Sample,
-        ingest::{Append, fixture},
+        ingest::{Append, Refusal, fixture},
         store::Store,
     };
 
@@ -288,6 +270,7 @@ mod tests {
         let samples = vec![Sample::default()];
         let append = Append { attempt: attempt.id.clone(), first_sequence: 1, lost: 0, samples };
         worker.work([Request::Append { append, stream, answer }].into_iter()).await;
+        worker.commit_all().await;
         assert!(matches!(answered.await.unwrap(), Err(Refusal::Unwritable(_))));
         let session = &worker.sessions[&attempt.id];
         assert_eq!(

@@ -12,6 +12,8 @@ pub struct Pool {
     pub name: String,
     /// Family of its processors, as `uname -m` says it; empty takes every build.
     pub arch: String,
+    /// What one of its builders has: cores and memory, where the file says so.
+    pub builder: (Option<Cores>, Option<Bytes>),
     /// The largest build that it takes.
     pub largest: Largest,
     /// Disk of the largest build.

@@ -30,7 +30,7 @@ mod tests;
 mod tune;
 mod walk;
 
-pub(crate) use policy::Kind;
+pub(crate) use policy::{Ask, Done, Kind, Policy};
 pub(crate) use report::{json, packages, text};
 pub(crate) use stdio::serve as serve_stdio;
 pub(crate) use tape::Tape;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::policy::{Ask, Done, Policy};
+use super::policy::{Ask, Done, Plan, Policy};
 use crate::{
     domain::{AttemptId, Bytes, Cores, CpuMicros, History, Millis, Opening, Outcome, Resources, Summary},
     predict::{self, Settings},
@@ -40,6 +40,16 @@ impl Policy for Ours {
         let predicted = predict::predict(&self.history, &ask.key, &self.settings(ask));
         let quantity = if self.limits { predicted.memory_limit } else { predicted.memory_request };
         Bytes(quantity.value).as_f64()
+    }
+
+    fn plan(&mut self, ask: &Ask) -> Plan {
+        let predicted = predict::predict(&self.history, &ask.key, &self.settings(ask));
+        let memory = if self.limits { predicted.memory_limit } else { predicted.memory_request };
+        Plan {
+            memory: Bytes(memory.value).as_f64(),
+            milli: Some(predicted.cpu_request.value),
+            wall_p95: Some(Millis(predicted.wall_p95.value)),
+        }
     }
 
     fn again(&mut self, ask: &Ask, failed: f64) -> f64 {

@@ -1,7 +1,10 @@
 //! The one interface of all policies.
 
 use super::{ours::Ours, peers};
-use crate::{domain::Key, predict::Settings};
+use crate::{
+    domain::{Key, Millis},
+    predict::Settings,
+};
 
 /// What is known before an attempt starts.
 #[derive(Debug, Clone)]
@@ -12,6 +15,8 @@ pub(crate) struct Ask {
     pub(crate) workload: u64,
     /// What was asked for when it was recorded, bytes.
     pub(crate) preset: Option<f64>,
+    /// Thousandths of a core that were asked for then, or parallel jobs; 0 if neither is known.
+    pub(crate) milli_asked: u64,
     /// Start, milliseconds since 1970, 0 if no time is known.
     pub(crate) start_ms: f64,
     /// The need, for a policy that foresees; NaN for all others.
@@ -37,10 +42,26 @@ pub(crate) struct Done {
     pub(crate) untrusted: bool,
 }
 
+/// What a policy says of a build before its first try.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Plan {
+    /// Its size, bytes.
+    pub(crate) memory: f64,
+    /// Thousandths of a core to ask for; `None` if the policy knows nothing of CPU.
+    pub(crate) milli: Option<u64>,
+    /// Wall time that 95 % of the attempts need; `None` if it knows nothing of time.
+    pub(crate) wall_p95: Option<Millis>,
+}
+
 /// A rule that chooses sizes, in bytes.
 pub(crate) trait Policy {
     /// The size for the first try.
     fn size(&mut self, ask: &Ask) -> f64;
+
+    /// Everything for the first try.
+    fn plan(&mut self, ask: &Ask) -> Plan {
+        Plan { memory: self.size(ask), milli: None, wall_p95: None }
+    }
 
     /// The size for the next try, after `failed` was too little. What is not above `failed` is doubled by the caller.
     fn again(&mut self, ask: &Ask, failed: f64) -> f64;
@@ -106,8 +127,13 @@ impl Kind {
     }
 
     /// Whether it is told the need.
-    pub(super) fn foresees(self) -> bool {
+    pub(crate) fn foresees(self) -> bool {
         self == Self::Oracle
+    }
+
+    /// Whether it says how long a build takes.
+    pub(crate) fn predicts_time(self) -> bool {
+        matches!(self, Self::Plimsoll | Self::PlimsollLimit)
     }
 
     /// Bounds of its one knob: a price of failure for ours, a factor on the size for others. `None` if it has none.
@@ -120,7 +146,7 @@ impl Kind {
     }
 
     /// The policy at a setting of its knob; as its authors define it without one.
-    pub(super) fn make(self, knob: Option<f64>, settings: &Settings) -> Box<dyn Policy> {
+    pub(crate) fn make(self, knob: Option<f64>, settings: &Settings) -> Box<dyn Policy> {
         let default = settings.memory_request.as_f64();
         let peer = |policy: Box<dyn Policy>| match knob {
             Some(factor) => Box::new(Scaled { policy, factor }),

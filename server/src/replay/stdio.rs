@@ -51,7 +51,8 @@ impl Task {
         };
         let key = Key { project: self.trace, package: self.process, hints, ..Key::default() };
         let start_ms = self.submit_ms.unwrap_or(0.0);
-        Ask { key, workload: 0, preset: self.requested_bytes, start_ms, need: f64::NAN }
+        let milli_asked = u64::from(key.hints.build_jobs.unwrap_or(0)) * 1000;
+        Ask { key, workload: 0, preset: self.requested_bytes, milli_asked, start_ms, need: f64::NAN }
     }
 }
 

@@ -7,22 +7,24 @@ use std::{
 
 use super::policy::{Ask, Done};
 use crate::{
-    domain::{Bytes, CpuMicros, Hints, Key, Millis, Outcome},
+    domain::{Bytes, Cores, CpuMicros, Hints, Key, Millis, Outcome},
     import::{FileError, Reader, Record, Refusals},
 };
 
-/// One row. 96 bytes, so a file of ten million rows takes 1 GB here, plus each key once.
+/// One row. 104 bytes, so a file of ten million rows takes 1 GB here, plus each key once.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Row {
+pub(crate) struct Row {
     key: usize,
     hints: Hints,
     preset: Option<Bytes>,
-    pub(super) start_ms: u64,
-    pub(super) wall: Millis,
-    pub(super) peak: Bytes,
+    /// Thousandths of a core that were asked for; 0 if that is not known.
+    milli_asked: u32,
+    pub(crate) start_ms: u64,
+    pub(crate) wall: Millis,
+    pub(crate) peak: Bytes,
     mean: Bytes,
     cpu: CpuMicros,
-    pub(super) stopped: bool,
+    pub(crate) stopped: bool,
     untrusted: bool,
     /// Place in the file, so that rows of the same time keep their order without room for a stable sort.
     order: u32,
@@ -33,11 +35,13 @@ pub(super) struct Row {
 pub(crate) struct Tape {
     keys: Vec<(Key, u64)>,
     numbers: HashMap<u64, Vec<usize>>,
-    pub(super) rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     /// Whether the file tells times; without, an attempt has ended before the next one starts.
-    pub(super) timed: bool,
+    pub(crate) timed: bool,
     /// Whether some row names what was asked for.
-    pub(super) has_presets: bool,
+    pub(crate) has_presets: bool,
+    /// Rows that do not tell the CPU time.
+    pub(crate) without_cpu: u64,
     /// Rows that failed for another reason than memory: they say nothing about sizes.
     pub(crate) skipped: u64,
     /// Rows that were not taken.
@@ -71,11 +75,15 @@ impl Tape {
         let hints = summary.key.hints;
         let preset = summary.resources.memory_request;
         self.has_presets |= preset.is_some();
+        self.without_cpu += u64::from(summary.cpu.0 == 0);
+        let asked = summary.resources.cpu_request.or_else(|| hints.build_jobs.map(|jobs| Cores(jobs.into())));
+        let milli_asked = asked.map_or(0, |cores| plimsoll_proto::quantity::millicores(cores.0));
         let key = self.number(Key { hints: Hints::default(), ..summary.key });
         self.rows.push(Row {
             key,
             hints,
             preset,
+            milli_asked: u32::try_from(milli_asked).unwrap_or(u32::MAX),
             start_ms: summary.started_unix_ms,
             wall: summary.wall,
             peak: summary.need_peak,
@@ -100,13 +108,22 @@ impl Tape {
         self.keys.len() - 1
     }
 
+    /// Gives rows of a file without times some: so many start in an hour, one after the other.
+    pub(crate) fn spread_out(&mut self, per_hour: f64) {
+        for (row, number) in self.rows.iter_mut().zip(0_u64..) {
+            row.start_ms = Millis::from_f64(Millis(number).as_f64() * 3_600_000.0 / per_hour).0;
+        }
+        self.timed = true;
+    }
+
     /// What is known before the row's attempt starts, and when it has ended.
-    pub(super) fn ask(&self, number: usize, row: &Row) -> (Ask, Done) {
+    pub(crate) fn ask(&self, number: usize, row: &Row) -> (Ask, Done) {
         let (key, workload) = self.keys.get(row.key).cloned().unwrap_or_default();
         let ask = Ask {
             key: Key { hints: row.hints, ..key },
             workload,
             preset: row.preset.map(Bytes::as_f64),
+            milli_asked: u64::from(row.milli_asked),
             start_ms: Millis(row.start_ms).as_f64(),
             need: f64::NAN,
         };

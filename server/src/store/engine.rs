@@ -146,8 +146,8 @@ impl Engine {
     ///
     /// For a copy that must be small. In order, and none of them in a batch (sled mixes its order), nine keys share a leaf; nine
     /// values then stand once behind it in the log. With the values from the start, the log would hold each of them three times.
-    pub(super) fn lay_out(&self, keys: &[Vec<u8>]) -> Result<(), EngineError> {
-        keys.iter().try_for_each(|key| guarded(|| self.0.insert(key, &[])).map(drop))
+    pub(super) fn lay_out<'a>(&self, mut keys: impl Iterator<Item = &'a [u8]>) -> Result<(), EngineError> {
+        keys.try_for_each(|key| guarded(|| self.0.insert(key, &[])).map(drop))
     }
 
     /// Which store this is; `None` for a fresh one.

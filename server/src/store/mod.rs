@@ -17,12 +17,14 @@ mod check;
 mod chunk;
 mod codec;
 mod columns;
+mod committing;
 mod directory;
 mod durable;
 mod engine;
 mod envelope;
 mod errors;
 mod fault;
+mod fill;
 pub(crate) mod foreign;
 mod grid;
 mod keys;
@@ -47,12 +49,14 @@ mod writer;
 
 pub use check::{Checked, Flaw};
 pub use chunk::Run;
+pub use committing::Committing;
 pub use directory::bytes_below;
 pub use durable::syncs;
 pub use engine::Identity;
 pub use envelope::{MAX_RECORD, RecordError};
 pub use errors::{CommitError, Excess, KeyText, StoreError};
 pub use fault::OpenError;
+pub use fill::Filling;
 pub use keys::Kind;
 pub use kv::{
     BATCH_BYTES, BATCH_OPERATIONS, Batch, Check, Committed, Deleted, Entry, Expect, Limit, MAX_KEY,
@@ -60,7 +64,7 @@ pub use kv::{
 };
 pub use marker::FORMAT_VERSION;
 pub use memory::MemoryStore;
-pub use offline::{Filling, Offline};
+pub use offline::Offline;
 pub use records::{
     Loaded, count_verdicts, delete_attempt, ended_after, forget, forget_verdicts, have_samples,
     load_summaries, load_verdicts, open_attempts, put_attempt, put_summary, put_verdict, read_summary,
@@ -99,9 +103,17 @@ impl Store {
     ///
     /// Concurrent calls share a sync. Once begun it goes on, even if the caller does not wait.
     pub async fn commit(&self, batch: Batch) -> Result<Committed, CommitError> {
+        self.begin(batch).await?.done().await
+    }
+
+    /// The same, but returns as soon as the store has it, so that the caller can prepare the next one meanwhile.
+    ///
+    /// # Errors
+    /// It is too large, or the store is closed. What else goes wrong, [`Committing::done`] says.
+    pub async fn begin(&self, batch: Batch) -> Result<Committing, CommitError> {
         match self {
-            Self::Sled(store) => store.commit(batch).await,
-            Self::Memory(store) => store.commit(batch),
+            Self::Sled(store) => store.begin(batch).await,
+            Self::Memory(store) => Ok(Committing::ended(store.commit(batch))),
         }
     }
 

@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use tokio::sync::watch;
+
 use super::{
     engine::Engine,
     kv::{Mode, StoreStatus},
@@ -22,7 +24,8 @@ pub(super) struct Shared {
     bytes_on_disk: AtomicU64,
     commits: AtomicU64,
     syncs: AtomicU64,
-    tries: AtomicU64,
+    /// Whoever waits for the next one is woken.
+    tries: watch::Sender<u64>,
     last_commit_micros: AtomicU64,
 }
 
@@ -35,7 +38,7 @@ impl Shared {
             bytes_on_disk: AtomicU64::new(0),
             commits: AtomicU64::new(commits),
             syncs: AtomicU64::new(0),
-            tries: AtomicU64::new(0),
+            tries: watch::Sender::new(0),
             last_commit_micros: AtomicU64::new(0),
         }
     }
@@ -72,7 +75,13 @@ impl Shared {
 
     /// Notes a try to take up writing again, whatever came of it.
     pub(super) fn tried(&self) {
-        self.tries.fetch_add(1, Relaxed);
+        self.tries.send_modify(|tries| *tries += 1);
+    }
+
+    /// Tells of each try from now on.
+    #[cfg(test)]
+    pub(super) fn tries(&self) -> watch::Receiver<u64> {
+        self.tries.subscribe()
     }
 
     /// Notes the size of the files.
@@ -87,7 +96,7 @@ impl Shared {
             bytes_on_disk: self.bytes_on_disk.load(Relaxed),
             commits: self.commits.load(Relaxed),
             syncs: self.syncs.load(Relaxed),
-            tries: self.tries.load(Relaxed),
+            tries: *self.tries.borrow(),
             last_commit_micros: self.last_commit_micros.load(Relaxed),
         }
     }

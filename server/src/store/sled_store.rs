@@ -12,12 +12,13 @@ use std::{
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
+    committing::Committing,
     directory::Directory,
     durable,
     engine::{Engine, EngineError, Identity},
     errors::{CommitError, StoreError},
     fault::OpenError,
-    kv::{Batch, Committed, Limit, Page, StoreStatus, Versioned},
+    kv::{Batch, Limit, Page, StoreStatus, Versioned},
     marker::{FORMAT_VERSION, Marker, State, check_format, sync_dir},
     shared::Shared,
     snapshot::Snapshot,
@@ -70,7 +71,7 @@ impl SledStore {
         Ok(Self { shared, queue, room, writer: Arc::new(Mutex::new(Some(thread))) })
     }
 
-    pub(super) async fn commit(&self, batch: Batch) -> Result<Committed, CommitError> {
+    pub(super) async fn begin(&self, batch: Batch) -> Result<Committing, CommitError> {
         let closed = || CommitError::Unavailable("the store is closed".to_owned());
         batch.check_bounds()?;
         let shares = u32::try_from(batch.bytes().div_ceil(SHARE_BYTES).max(1)).unwrap_or(u32::MAX);
@@ -82,7 +83,7 @@ impl SledStore {
                 TrySendError::Disconnected(_) => closed(),
             },
         )?;
-        outcome.await.map_err(|_unanswered| closed())?
+        Ok(Committing(outcome))
     }
 
     pub(super) async fn get(&self, key: Vec<u8>) -> Result<Option<Versioned>, StoreError> {
@@ -104,6 +105,12 @@ impl SledStore {
 
     pub(super) fn status(&self) -> StoreStatus {
         self.shared.status()
+    }
+
+    /// Tells of each try to take up writing again.
+    #[cfg(test)]
+    pub(super) fn tries(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.shared.tries()
     }
 
     pub(super) async fn snapshot(&self) -> Result<Snapshot, StoreError> {

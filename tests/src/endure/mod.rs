@@ -3,16 +3,18 @@
 //! Each agent keeps what was acknowledged to it. A server that comes back must know at least that much, and the series must
 //! be what was sent, each sample once.
 //!
-//! And one that lives, under a load that never ends.
+//! And one that lives, under a load that never ends, or with too much of something.
 
 mod agents;
 mod asking;
 mod cut;
 mod kill;
+mod much;
 mod soak;
 
 pub use cut::{Disk, power_cuts};
 pub use kill::{Killed, Kills};
+pub use much::{Cost, Much};
 pub use soak::{Soak, Soaked};
 
 /// Numbers that differ from call to call and are the same for the same seed (xorshift, Marsaglia 2003).

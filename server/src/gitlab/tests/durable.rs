@@ -88,6 +88,7 @@ async fn a_store_that_takes_nothing_costs_no_hook() {
     let fake = Fake::start([]).await;
     let house = House::over(&fake, store.clone(), Some(open(dir.path(), &metrics)));
     house.hooks.take(ended(5, "canceled", "x"), None).await;
+    house.until("unwritable", 1).await;
     house.end().await;
     assert_eq!(files(dir.path()).len(), 1);
     memory.accept_commits();

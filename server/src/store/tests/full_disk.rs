@@ -4,8 +4,9 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    time::{Duration, Instant},
 };
+
+use tokio::sync::watch;
 
 use super::fixture::{one, open};
 use crate::store::{CommitError, Mode, Store};
@@ -40,12 +41,17 @@ async fn fill(store: &Store, mut next: u32) -> (u32, CommitError) {
     }
 }
 
+/// Told of each try to take up writing again.
+fn tries(store: &Store) -> watch::Receiver<u64> {
+    let Store::Sled(sled) = store else { panic!("in files") };
+    sled.tries()
+}
+
 /// Waits until the store says that it takes commits; nobody asks it to.
 async fn writable(store: &Store) {
-    let begin = Instant::now();
-    while let Mode::ReadOnly { reason } = store.status().mode {
-        assert!(begin.elapsed() < Duration::from_secs(20), "still {reason}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    let mut tries = tries(store);
+    while store.status().mode != Mode::Writable {
+        tries.changed().await.unwrap();
     }
 }
 
@@ -65,10 +71,7 @@ async fn a_full_disk_refuses_commits_and_nothing_acknowledged_is_missing() {
     assert!(error.to_string().contains("No space left on device"), "{error}");
     assert!(matches!(store.status().mode, Mode::ReadOnly { .. }));
     // the store tries to take up writing while the disk is still full, and must not claim that it can
-    let tries = store.status().tries;
-    while store.status().tries == tries {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    tries(&store).changed().await.unwrap();
     fill(&store, acknowledged).await;
     assert!(store.get(b"k\0\0\0\0").await.unwrap().is_some(), "reads go on");
 

@@ -2,7 +2,7 @@
 //! sync of the file system, Predict against an empty call, the agent beside an idle command. Medians of several rounds, turn
 //! about, so that noise hits both; loopback only; ends by itself.
 //!
-//! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [rate] [history] [agent] [allocation] [admit]`; all of them
+//! `cargo run --release --locked --bin bench -- [ingest] [disk] [predict] [rate] [history] [agent] [allocation] [admit] [flood]`; all of them
 //! without a word.
 
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
@@ -15,6 +15,7 @@
 mod agent;
 mod asking;
 mod disk;
+mod flood;
 mod front;
 mod history;
 mod ingest;
@@ -59,6 +60,9 @@ async fn main() -> anyhow::Result<()> {
     if asked("allocation") || asked("admit") {
         let specs = words.iter().find_map(|word| word.strip_prefix("specs="));
         front::over_a_million(&programs, dir.path(), specs, (asked("allocation"), asked("admit"))).await?;
+    }
+    if asked("flood") {
+        flood::beside_good_clients(&programs, dir.path()).await?;
     }
     if asked("history") {
         history::of_growing_size(&programs, &bare, dir.path()).await?;

@@ -1,0 +1,70 @@
+//! How late it is, as far as the clock can be believed: years must not pass in a moment, for what is old goes.
+//!
+//! What ended last proves a time. A start may be a day after it; from then on time passes at most twice as fast as it does, so that a
+//! server that stood still for long comes to the true time, and whoever set a clock wrong has long to mend it. A clock that goes back
+//! is believed: all is younger then.
+
+use std::time::Instant;
+
+use super::aging::ms;
+
+const HOUR_MS: u64 = 3_600_000;
+const DAY_MS: u64 = 24 * HOUR_MS;
+
+/// When this process first looked at the clock, and what it believed then.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Believed(Option<(Instant, u64)>);
+
+impl Believed {
+    /// The time, milliseconds since 1970. `newest_unix_ms` is asked once: when that ended of which the store knows last.
+    pub(super) fn now(
+        &mut self,
+        said_unix_ms: u64,
+        moment: Instant,
+        newest_unix_ms: impl FnOnce() -> Option<u64>,
+    ) -> u64 {
+        let first = || {
+            let proven = newest_unix_ms().map_or(u64::MAX, |newest| newest.saturating_add(DAY_MS));
+            if said_unix_ms > proven {
+                let hours = (said_unix_ms - proven) / HOUR_MS;
+                tracing::warn!(
+                    hours,
+                    "the clock is far ahead of all that is stored: samples get old later than it says"
+                );
+            }
+            (moment, said_unix_ms.min(proven))
+        };
+        let (began, believed) = *self.0.get_or_insert_with(first);
+        let passed = ms(moment.saturating_duration_since(began)).saturating_mul(2);
+        said_unix_ms.min(believed.saturating_add(passed).saturating_add(HOUR_MS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const YEAR_MS: u64 = 365 * DAY_MS;
+
+    #[test]
+    fn a_clock_that_jumps_a_year_ahead_makes_nothing_older() {
+        let (mut clock, begin) = (Believed::default(), Instant::now());
+        let unasked = || panic!("what ended last is asked for once");
+        assert_eq!(clock.now(YEAR_MS, begin, || None), YEAR_MS);
+        let later = begin + Duration::from_hours(1);
+        assert_eq!(clock.now(2 * YEAR_MS, later, unasked), YEAR_MS + 3 * HOUR_MS);
+        assert_eq!(clock.now(YEAR_MS / 2, later, unasked), YEAR_MS / 2, "back is harmless: all is younger");
+    }
+
+    #[test]
+    fn a_clock_that_is_a_year_ahead_when_the_server_starts_is_believed_slowly() {
+        let (mut clock, begin) = (Believed::default(), Instant::now());
+        let newest = || Some(YEAR_MS);
+        assert_eq!(clock.now(2 * YEAR_MS, begin, newest), YEAR_MS + DAY_MS + HOUR_MS);
+        let later = begin + Duration::from_hours(365 * 24);
+        assert_eq!(clock.now(2 * YEAR_MS, later, newest), 2 * YEAR_MS, "it proved to be right");
+        assert_eq!(Believed::default().now(YEAR_MS, begin, newest), YEAR_MS);
+    }
+}

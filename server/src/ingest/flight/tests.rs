@@ -1,0 +1,90 @@
+use tokio::sync::oneshot::{self, Receiver};
+
+use super::*;
+use crate::{
+    domain::{Millis, Sample},
+    ingest::{Append, StreamHandle, fixture, request::Request, session::Session},
+    store::{self, MemoryStore, Store},
+};
+
+/// A worker with an open attempt, and the stream that holds it.
+fn held(memory: &MemoryStore) -> (Worker, AttemptId, StreamHandle) {
+    let (_ingest, mut worker) = fixture::ingest(&Store::Memory(memory.clone()), 10);
+    let (attempt, stream) = (fixture::attempt("a"), StreamHandle::new());
+    let mut session = Session::new(attempt.clone().into(), worker.now());
+    session.take(&attempt, &stream).unwrap();
+    worker.sessions.insert(attempt.id.clone(), session);
+    (worker, attempt.id, stream)
+}
+
+/// Hands samples to the worker, which does not wait for the disk.
+async fn append(
+    worker: &mut Worker,
+    stream: &StreamHandle,
+    numbers: std::ops::RangeInclusive<u64>,
+) -> Receiver<Result<u64, Refusal>> {
+    let (answer, answered) = oneshot::channel();
+    let sample = |n: u64| Sample { elapsed: Millis(n * 1000), ..Sample::default() };
+    let append = Append {
+        attempt: fixture::attempt("a").id,
+        first_sequence: *numbers.start(),
+        lost: 0,
+        samples: numbers.map(sample).collect(),
+    };
+    worker.work([Request::Append { append, stream: stream.clone(), answer }].into_iter()).await;
+    answered
+}
+
+#[tokio::test]
+async fn what_comes_while_a_round_is_on_its_way_is_checked_against_it_and_acknowledged_after_it() {
+    let memory = MemoryStore::default();
+    let (mut worker, id, stream) = held(&memory);
+    let mut first = append(&mut worker, &stream, 1..=5).await;
+    let mut again = append(&mut worker, &stream, 1..=5).await;
+    let mut second = append(&mut worker, &stream, 6..=9).await;
+    assert!(!worker.flight.is_empty() && !worker.round.is_empty());
+    for answer in [&mut first, &mut again, &mut second] {
+        assert!(answer.try_recv().is_err(), "nobody has said that it is on disk");
+    }
+    worker.commit_all().await;
+    assert_eq!([first.await, again.await, second.await].map(Result::unwrap), [Ok(5), Ok(5), Ok(9)]);
+    let session = &worker.sessions[&id];
+    assert_eq!((session.acknowledged, session.progress.samples, session.loose), (9, 9, 9));
+    let extent = store::read_series(&Store::Memory(memory), &id).await.unwrap().extent;
+    assert_eq!((extent.samples, extent.lost), (9, 0));
+}
+
+#[tokio::test]
+async fn what_was_staged_upon_a_round_fails_with_it_and_leaves_no_hole() {
+    let memory = MemoryStore::default();
+    let (mut worker, id, stream) = held(&memory);
+    memory.refuse_commits("the disk is full");
+    let first = append(&mut worker, &stream, 1..=5).await;
+    memory.accept_commits();
+    let second = append(&mut worker, &stream, 6..=9).await;
+    worker.commit_all().await;
+    for answer in [first, second] {
+        assert!(matches!(answer.await.unwrap(), Err(Refusal::Unwritable(_))));
+    }
+    assert_eq!(worker.sessions[&id].acknowledged, 0);
+    let extent = store::read_series(&Store::Memory(memory), &id).await.unwrap().extent;
+    assert_eq!(extent.last_sequence, 0, "the second is not on disk without the first");
+    let again = append(&mut worker, &stream, 1..=9).await;
+    worker.commit_all().await;
+    assert_eq!(again.await.unwrap(), Ok(9));
+}
+
+#[tokio::test]
+async fn a_roll_and_a_stream_that_leaves_count_although_a_round_is_on_its_way() {
+    let (mut worker, id, stream) = held(&MemoryStore::default());
+    worker.sessions.get_mut(&id).unwrap().loose = 900;
+    let _answer = append(&mut worker, &stream, 1..=5).await;
+    let _answer = append(&mut worker, &stream, 6..=9).await;
+    worker.sessions.get_mut(&id).unwrap().loose = 0;
+    let leave = Request::Leave { stream: stream.clone(), attempts: vec![id.clone()] };
+    worker.work([leave].into_iter()).await;
+    worker.commit_all().await;
+    let session = &worker.sessions[&id];
+    assert_eq!((session.loose, session.acknowledged), (9, 9));
+    assert!(session.holder.is_none(), "its agent may come back on another stream");
+}

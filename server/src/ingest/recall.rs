@@ -1,0 +1,300 @@
+//! What is known of finished attempts at a start: the newest of them to learn from, and the verdicts on them.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use foldhash::fast::RandomState;
+
+use super::{again::NewestShort, strays::Strays, worker::Worker};
+use crate::{
+    domain::{Action, AttemptId, Fact, History, Key, Summary, Verdict},
+    learned::Ended,
+    stats::Stats,
+    store::{self, Loaded, StoreError},
+};
+
+/// The newest attempts out of many that come in any order, in bounded memory.
+struct Newest {
+    capacity: usize,
+    /// Each with its end, milliseconds since 1970: looking for it in the attempt would take longer than all the sorting.
+    kept: Vec<(u64, Fact)>,
+    /// Each key once: a million attempts have some thousand.
+    keys: HashSet<Arc<Key>, RandomState>,
+    stats: Stats,
+}
+
+impl Newest {
+    fn of(capacity: usize, stats: Stats) -> Self {
+        Self { capacity, kept: Vec::new(), keys: HashSet::default(), stats }
+    }
+
+    fn take(&mut self, summary: Summary) {
+        let ended_unix_ms = summary.ended_unix_ms();
+        let Ended { mut fact, beside } = summary.into();
+        match self.keys.get(&fact.brief.key) {
+            Some(key) => fact.share(key),
+            None => drop(self.keys.insert(Arc::clone(&fact.brief.key))),
+        }
+        self.stats.add_one_of_many(&beside, &fact.brief);
+        self.kept.push((ended_unix_ms, fact));
+        // cutting now and then costs less than keeping order all the time
+        if self.kept.len() >= self.capacity.saturating_add(self.capacity / 8).saturating_add(1024) {
+            self.cut();
+        }
+    }
+
+    /// Leaves the newest, in no order.
+    fn cut(&mut self) {
+        if self.kept.len() > self.capacity {
+            self.kept.select_nth_unstable_by_key(self.capacity, |(ended, _)| std::cmp::Reverse(*ended));
+            self.kept.truncate(self.capacity);
+            self.stats.sweep();
+        }
+    }
+
+    /// The newest is learnt last, so that it weighs most.
+    fn oldest_first(mut self) -> Vec<Fact> {
+        self.cut();
+        // equal ends keep one order, whatever was cut
+        let in_order = |a: &(u64, Fact), b: &(u64, Fact)| {
+            a.0.cmp(&b.0).then_with(|| a.1.brief.attempt.cmp(&b.1.brief.attempt))
+        };
+        self.kept.sort_unstable_by(in_order);
+        self.kept.into_iter().map(|(_, fact)| fact).collect()
+    }
+}
+
+/// Verdicts of the store with the keys of their attempts, in the order of their ids.
+#[derive(Default)]
+struct Judged {
+    /// Those whose attempt was not met yet, without what nobody learns from.
+    waiting: HashMap<AttemptId, Vec<Verdict>>,
+    met: Vec<(Key, Verdict)>,
+    strays: Strays,
+}
+
+impl Judged {
+    fn take(&mut self, verdict: Verdict) {
+        self.strays.note(&verdict);
+        // the others teach nothing
+        if verdict.outlook.signature.is_some() {
+            let short = Verdict { evidence: Vec::new(), next: None, reason: String::new(), ..verdict };
+            self.waiting.entry(short.attempt.clone()).or_default().push(short);
+        }
+    }
+
+    fn meet(&mut self, summary: &Summary) {
+        self.strays.meet(&summary.attempt);
+        let waiting = self.waiting.remove(&summary.attempt);
+        for verdict in waiting.into_iter().flatten().filter(|_| !summary.opening.untrusted) {
+            self.met.push((summary.key.clone(), verdict));
+        }
+    }
+}
+
+impl Worker {
+    /// Learns the newest of the finished attempts, and the verdicts on them; gives the verdicts on others.
+    pub(super) async fn recall(&self) -> Result<(Loaded, Strays), StoreError> {
+        let mut judged = Judged::default();
+        let mut short = NewestShort::default();
+        let stats = self.parts.learned.stats();
+        let take = |verdict: Verdict| {
+            short.take(&verdict);
+            if verdict.action == Action::No {
+                stats.expect_refused(&verdict.attempt);
+            }
+            judged.take(verdict);
+        };
+        store::load_verdicts(&self.parts.store, take).await?;
+        short.note_all(&self.short_of_memory);
+        let capacity = self.parts.learned.capacity();
+        let room = [capacity, History::untrusted_of(capacity)];
+        let mut newest = room.map(|room| Newest::of(room, stats.clone()));
+        let take = |summary: Summary| {
+            judged.meet(&summary);
+            self.parts.metrics.remember(&summary);
+            // however many untrusted ones there are, they push no trusted one out
+            let [trusted, untrusted] = &mut newest;
+            (if summary.opening.untrusted { untrusted } else { trusted }).take(summary);
+        };
+        let loaded = store::load_summaries(&self.parts.store, take).await?;
+        let [_, known] = newest.map(|newest| self.parts.learned.learn_all(newest.oldest_first()));
+        self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
+        for (key, verdict) in judged.met {
+            // a verdict on an attempt that is remembered no longer has nothing to say about the next one
+            if self.parts.learned.knows(&verdict.attempt) {
+                self.parts.judging.learn(&key, &verdict);
+            }
+        }
+        Ok((loaded, judged.strays))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice;
+
+    use super::*;
+    use crate::{
+        domain::{Cause, JobName, Opening, Outcome, Outlook, Signature, test_summary},
+        ingest::{Ingest, fixture},
+        store::{Batch, Kind, Store},
+    };
+
+    /// What a server with room for `capacity` attempts knows after its start.
+    async fn started(store: &Store, capacity: usize) -> Ingest {
+        let (ingest, mut worker) = fixture::ingest(store, capacity);
+        worker.resume().await.unwrap();
+        ingest
+    }
+
+    fn ended(id: &str, hour: u64) -> Summary {
+        let mut summary = test_summary(id, "zlib", "1", 10);
+        summary.started_unix_ms += hour * 3_600_000;
+        summary.key.hints.build_jobs = Some(8);
+        summary.key.git_ref = "main".into();
+        summary.key.labels = [("commit".to_owned(), "abc".to_owned())].into();
+        summary
+    }
+
+    fn verdict(of: &Summary) -> Verdict {
+        let signature = Some(Signature { id: "0123456789abcdef".into(), line: "make: *** Error 2".into() });
+        Verdict {
+            attempt: of.attempt.clone(),
+            action: Action::AsIs,
+            cause: Cause::Unknown,
+            confidence: 0.5,
+            evidence: Vec::new(),
+            next: None,
+            attempts_left: 1,
+            reason: String::new(),
+            outlook: Outlook { signature, ..Outlook::default() },
+            given_unix_ms: None,
+            job: None,
+        }
+    }
+
+    /// One attempt that is too old, one that failed, and its retry, which passed.
+    async fn filled() -> (Store, [Summary; 3]) {
+        let store = Store::memory();
+        let failed = Summary { outcome: Outcome::Failed, ..ended("1-failed", 1) };
+        let retry = Summary { retries: Some(failed.attempt.clone()), ..ended("0-retry", 2) };
+        let old = Summary { outcome: Outcome::Failed, ..ended("2-old", 0) };
+        let mut batch = Batch::default();
+        for summary in [&old, &failed, &retry] {
+            store::put_summary(&mut batch, summary).unwrap();
+        }
+        for summary in [&old, &failed] {
+            store::put_verdict(&mut batch, 7, &verdict(summary)).unwrap();
+        }
+        store.commit(batch).await.unwrap();
+        (store, [old, failed, retry])
+    }
+
+    #[tokio::test]
+    async fn a_start_knows_the_newest_and_what_became_of_retries_by_the_whole_key() {
+        let (store, [old, failed, retry]) = filled().await;
+        let ingest = started(&store, 2).await;
+        let newest: Vec<_> =
+            ingest.parts.learned.newest_first().iter().map(|brief| brief.attempt.clone()).collect();
+        assert_eq!(newest, [retry.attempt, failed.attempt]);
+        assert_eq!(ingest.parts.metrics.history_attempts.get(), 2);
+        assert!(!ingest.parts.learned.knows(&old.attempt));
+        let flaky = ingest.flaky(10);
+        assert_eq!(flaky.len(), 1, "{flaky:?}");
+        assert_eq!((flaky[0].key.as_str(), flaky[0].helped.passed), ("zlib@1 -j8", 1));
+        assert_eq!(ingest.listed(&old.attempt).await.unwrap(), Some(old), "it is still on disk");
+    }
+
+    #[tokio::test]
+    async fn untrusted_attempts_push_no_trusted_one_out_and_say_nothing_of_retries() {
+        let store = Store::memory();
+        let mut batch = Batch::default();
+        let untrusted = |id: String, hour| {
+            let opening = Opening { untrusted: true, ..Opening::default() };
+            Summary { opening, ..ended(&id, hour) }
+        };
+        for n in 0..40 {
+            let failed = Summary { outcome: Outcome::Failed, ..untrusted(format!("x{n}"), 10 + n) };
+            let retry =
+                Summary { retries: Some(failed.attempt.clone()), ..untrusted(format!("y{n}"), 100 + n) };
+            store::put_verdict(&mut batch, 7, &verdict(&failed)).unwrap();
+            store::put_summary(&mut batch, &failed).unwrap();
+            store::put_summary(&mut batch, &retry).unwrap();
+        }
+        let trusted = [ended("1", 0), ended("2", 1)];
+        for summary in &trusted {
+            store::put_summary(&mut batch, summary).unwrap();
+        }
+        store.commit(batch).await.unwrap();
+        let ingest = started(&store, 2).await;
+        assert!(trusted.iter().all(|summary| ingest.parts.learned.knows(&summary.attempt)));
+        assert_eq!(ingest.parts.learned.newest_first().len(), 2 + 1, "one untrusted one beside them");
+        assert_eq!(ingest.flaky(10), []);
+    }
+
+    #[tokio::test]
+    async fn of_the_verdicts_on_attempts_that_nobody_measured_the_oldest_go_and_no_others() {
+        let (store, [_, failed, _]) = filled().await;
+        let (open, mut batch) = (fixture::attempt("open"), Batch::default());
+        store::put_attempt(&mut batch, &open).unwrap();
+        let stray = |n: u64| ended(&format!("stray-{n}"), 0);
+        for n in 0..25 {
+            let given = Verdict { given_unix_ms: (n > 0).then_some(n), ..verdict(&stray(n)) };
+            store::put_verdict(&mut batch, 7, &given).unwrap();
+        }
+        store::put_verdict(&mut batch, 7, &verdict(&ended("open", 0))).unwrap();
+        store.commit(batch).await.unwrap();
+        let (_ingest, worker) = fixture::ingest(&store, 10);
+        let holds = async |id: &AttemptId| store::count_verdicts(&store, id, 9).await.unwrap() == 1;
+        for (most, first_kept) in [(25, 0_u64), (20, 7), (20, 7)] {
+            let (_loaded, strays) = worker.recall().await.unwrap();
+            worker.drop_strays(strays, slice::from_ref(&open), most).await;
+            let gone = first_kept.checked_sub(1).map(stray);
+            assert!(holds(&stray(first_kept).attempt).await && holds(&stray(24).attempt).await, "of {most}");
+            assert!(gone.is_none() || !holds(&gone.unwrap().attempt).await, "of {most}");
+            assert!(holds(&failed.attempt).await && holds(&open.id).await);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_start_knows_the_jobs_that_memory_ended_although_nobody_measured_them() {
+        let (store, mut batch) = (Store::memory(), Batch::default());
+        let labels = [("pipeline", "7"), ("job", "build")].map(|(name, said)| (name.into(), said.into()));
+        let key = Key { project: "a/b".into(), labels: labels.into(), ..Key::default() };
+        let bigger = |gib: u64| {
+            let settings = crate::predict::Settings::default();
+            let mut next = crate::predict::predict(&History::new(1), &key, &settings);
+            next.memory_limit.value = gib << 30;
+            Some(next)
+        };
+        // the older one has the later id
+        for (id, given, gib) in [("2", 10, 64), ("1", 20, 96)] {
+            let (job, given_unix_ms) = (JobName::of(&key), Some(given));
+            let killed = Verdict { cause: Cause::Oom, next: bigger(gib), ..verdict(&ended(id, 0)) };
+            store::put_verdict(&mut batch, 7, &Verdict { job, given_unix_ms, ..killed }).unwrap();
+        }
+        store.commit(batch).await.unwrap();
+        let ingest = started(&store, 2).await;
+        let next = ingest.again(&key).await.unwrap().unwrap();
+        assert_eq!(next.memory_limit.value, 96 << 30, "the last one counts");
+        assert_eq!(ingest.again(&Key { project: "c/d".into(), ..key }).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_damaged_summary_costs_itself_alone() {
+        let (store, [_, failed, _]) = filled().await;
+        let key = [&Kind::Summary.prefix_of(&failed.attempt)[..], &[0]].concat();
+        let mut value = store.get(&key).await.unwrap().unwrap().value;
+        value[20] ^= 1;
+        let mut batch = Batch::default();
+        batch.put(key, value);
+        store.commit(batch).await.unwrap();
+        let ingest = started(&store, 10).await;
+        assert_eq!(ingest.parts.learned.newest_first().len(), 2);
+        assert_eq!(ingest.flaky(10), []);
+        assert_eq!(ingest.listed(&failed.attempt).await.unwrap(), None, "left out of lists");
+    }
+}

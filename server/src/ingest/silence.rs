@@ -1,0 +1,79 @@
+//! Attempts whose agent fell silent: after a while the server ends them itself, as lost.
+
+use super::{
+    close::Ending,
+    session::{Finish, Session},
+    worker::Worker,
+};
+use crate::{domain::Totals, store::Mode};
+
+/// Silent attempts that are closed in one step.
+const STEP: usize = 256;
+
+impl Worker {
+    /// Closes attempts whose agent has been silent for too long, some of them; true if there may be more. Nobody saw their end.
+    /// None of them while the store takes nothing, and for as long again after that.
+    pub(super) async fn close_abandoned(&mut self) -> bool {
+        // an end says the last number, which must not grow any more
+        self.commit_all().await;
+        let (now, patience) = (self.now().moment, self.parts.abandon_after);
+        if self.parts.store.status().mode != Mode::Writable {
+            self.refused = Some(now);
+        }
+        if self.refused.is_some_and(|refused| now.saturating_duration_since(refused) <= patience) {
+            // an agent cannot make itself heard over a store that takes nothing: the patience begins anew when it does
+            return false;
+        }
+        let silent = self.sessions.values().filter(|session| session.is_silent(now, patience)).take(STEP);
+        let endings: Vec<_> =
+            silent.map(|s| Ending { finish: abandoned(s), stream: None, answer: None }).collect();
+        let (full, before) = (endings.len() == STEP, self.sessions.len());
+        self.seal_all(endings).await;
+        self.count_open();
+        // a store that takes nothing is tried again later
+        full && self.sessions.len() < before
+    }
+}
+
+/// The end of an attempt as far as its samples tell.
+pub(super) fn abandoned(session: &Session) -> Finish {
+    Finish {
+        attempt: session.attempt.id.clone(),
+        last_sequence: session.acknowledged,
+        lost: 0,
+        wall: session.progress.last.map(|last| last.elapsed).unwrap_or_default(),
+        exit: None,
+        totals: Totals::default(),
+        phases: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        ingest::{close::tests::held, fixture, session::StreamHandle},
+        store::Store,
+    };
+
+    /// Lets time pass, and looks for silent attempts.
+    async fn swept_after(worker: &mut Worker, time: Duration) -> usize {
+        tokio::time::advance(time).await;
+        worker.close_abandoned().await;
+        worker.sessions.len()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_attempt_is_closed_for_the_silence_of_a_store_that_takes_nothing() {
+        let Store::Memory(memory) = Store::memory() else { panic!("in memory") };
+        let (mut worker, _stream) = held(&Store::Memory(memory.clone()), &StreamHandle::new());
+        let minute = Duration::from_mins(1);
+        memory.refuse_commits("the disk is full");
+        assert_eq!(swept_after(&mut worker, fixture::PATIENCE * 2).await, 1);
+        memory.accept_commits();
+        assert_eq!(swept_after(&mut worker, minute).await, 1, "its agent is given time to come back");
+        assert_eq!(swept_after(&mut worker, fixture::PATIENCE).await, 0, "it did not");
+    }
+}

@@ -1,0 +1,255 @@
+//! One policy's way through a day.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use super::{
+    fleet::Fleet,
+    nodes::{Nodes, Size, Slot},
+    outcome::Outcome,
+};
+use crate::{
+    domain::{Bytes, Millis},
+    predict::Settings,
+    replay::{Ask, Done, Kind, Policy, Tape},
+};
+
+/// Tries after which a build is given up; doubling reaches the largest node long before.
+const MOST_TRIES: u32 = 60;
+
+/// What holds for all fleets and policies.
+#[derive(Debug, Clone)]
+pub(crate) struct Terms {
+    /// What was asked for by hand where the file does not say it, bytes.
+    pub(crate) memory: Option<Bytes>,
+    /// The same of CPU, thousandths of a core; also what a build holds under a policy that knows nothing of CPU.
+    pub(crate) milli: u64,
+    /// Time until a new node takes builds.
+    pub(crate) boot: Millis,
+    /// Time after which an empty node is closed; `None` for never.
+    pub(crate) idle: Option<Millis>,
+    /// How predictions are made.
+    pub(crate) settings: Settings,
+}
+
+/// Which rows are simulated; those before them teach only, and those behind them are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// First time of arrival, milliseconds since 1970.
+    pub(crate) from_ms: u64,
+    /// First time that is too late.
+    pub(crate) until_ms: u64,
+}
+
+/// What happens at a time; at the same time, what ends comes before what arrives, because it leaves room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A row that is not simulated has ended.
+    Taught { row: usize },
+    /// A build has left its node.
+    Ended { build: usize },
+}
+
+/// A build on its way.
+#[derive(Debug)]
+struct Build {
+    row: usize,
+    size: Size,
+    slot: Option<Slot>,
+    /// Since when it waits.
+    waits_since_ms: u64,
+    waited_ms: u64,
+    tries: u32,
+}
+
+/// What one policy's sizes take of one fleet. `spread`: builds with a longer predicted p95 of wall time are kept apart where there is room.
+pub(crate) fn run(
+    (tape, window): (&Tape, Window),
+    fleet: &Fleet,
+    (kind, spread): (Kind, Option<Millis>),
+    terms: &Terms,
+    mut tell: impl FnMut(f64),
+) -> Outcome {
+    let nodes = Nodes::new(fleet, (terms.boot.0, terms.idle.map(|idle| idle.0)), spread.is_some());
+    let policy = kind.make(None, &terms.settings);
+    let mut day = Day {
+        tape,
+        fleet,
+        terms,
+        kind,
+        spread,
+        policy,
+        nodes,
+        builds: Vec::new(),
+        queue: Vec::new(),
+        events: BinaryHeap::new(),
+        outcome: Outcome::default(),
+    };
+    let mut now_ms = window.from_ms;
+    for (number, row) in tape.rows.iter().enumerate().filter(|(_, row)| row.start_ms < window.until_ms) {
+        if number.is_multiple_of(1000) {
+            tell(share(number, tape.rows.len()));
+        }
+        now_ms = day.until(row.start_ms).unwrap_or(now_ms);
+        if row.start_ms < window.from_ms || row.stopped {
+            // of one that memory stopped the need is not known: it teaches, and is not simulated
+            let end = row.start_ms.saturating_add(row.wall.0);
+            day.events.push(Reverse((end, Event::Taught { row: number })));
+        } else {
+            now_ms = row.start_ms;
+            day.arrive(number, now_ms);
+        }
+    }
+    now_ms = day.until(u64::MAX).unwrap_or(now_ms).max(now_ms);
+    let Day { nodes, mut outcome, builds, .. } = day;
+    outcome.waits_ms = builds.iter().map(|build| build.waited_ms).collect();
+    outcome.waits_ms.sort_unstable();
+    outcome.used = nodes.end(now_ms);
+    let first = builds.first().and_then(|build| tape.rows.get(build.row)).map_or(now_ms, |row| row.start_ms);
+    outcome.span_ms = now_ms.saturating_sub(first);
+    outcome
+}
+
+fn share(part: usize, whole: usize) -> f64 {
+    let float = |count: usize| Bytes(u64::try_from(count).unwrap_or(u64::MAX)).as_f64();
+    float(part) / float(whole).max(1.0)
+}
+
+struct Day<'d> {
+    tape: &'d Tape,
+    fleet: &'d Fleet,
+    terms: &'d Terms,
+    kind: Kind,
+    spread: Option<Millis>,
+    policy: Box<dyn Policy>,
+    nodes: Nodes<'d>,
+    builds: Vec<Build>,
+    /// Builds that wait, the oldest first. As many as there are rows at most.
+    queue: Vec<usize>,
+    events: BinaryHeap<Reverse<(u64, Event)>>,
+    outcome: Outcome,
+}
+
+impl Day<'_> {
+    /// Everything that happens up to a time; the time of the last end of a build.
+    fn until(&mut self, until_ms: u64) -> Option<u64> {
+        let mut last_end = None;
+        while let Some(Reverse((now_ms, event))) = self.events.peek().copied() {
+            if now_ms > until_ms {
+                break;
+            }
+            self.events.pop();
+            match event {
+                Event::Taught { row } => self.teach(row),
+                Event::Ended { build } => {
+                    last_end = Some(now_ms);
+                    self.nodes.close_idle(now_ms);
+                    self.ended(build, now_ms);
+                    self.start_waiting(now_ms);
+                }
+            }
+        }
+        last_end
+    }
+
+    fn ask(&self, number: usize) -> Option<(Ask, Done)> {
+        let row = self.tape.rows.get(number)?;
+        let (mut ask, done) = self.tape.ask(number, row);
+        ask.preset = ask.preset.or_else(|| self.terms.memory.map(Bytes::as_f64));
+        if self.kind.foresees() {
+            ask.need = done.peak;
+        }
+        Some((ask, done))
+    }
+
+    fn teach(&mut self, number: usize) {
+        if let Some((ask, done)) = self.ask(number) {
+            self.policy.learn(&ask, &done);
+        }
+    }
+
+    fn arrive(&mut self, row: usize, now_ms: u64) {
+        let Some((ask, _)) = self.ask(row) else { return };
+        let plan = self.policy.plan(&ask);
+        let by_hand = if ask.milli_asked > 0 { ask.milli_asked } else { self.terms.milli };
+        // a history that does not tell CPU predicts none
+        let predicted = plan.milli.filter(|_| self.tape.without_cpu == 0);
+        let is_long = self.spread.zip(plan.wall_p95).is_some_and(|(from, p95)| p95 > from);
+        let memory = Bytes::from_f64(plan.memory.max(1.0));
+        let size = self.clamp(Size { milli: predicted.unwrap_or(by_hand), memory: memory.0, is_long });
+        let build = self.builds.len();
+        self.builds.push(Build { row, size, slot: None, waits_since_ms: now_ms, waited_ms: 0, tries: 0 });
+        self.outcome.builds += 1;
+        self.nodes.close_idle(now_ms);
+        if !self.start(build, now_ms) {
+            self.queue.push(build);
+        }
+    }
+
+    fn clamp(&mut self, size: Size) -> Size {
+        let (milli, memory) = self.fleet.clamp(size.milli, size.memory);
+        self.outcome.clamped += u64::from((milli, memory) != (size.milli, size.memory));
+        Size { milli, memory, ..size }
+    }
+
+    /// Puts a build on a node, if one has room.
+    fn start(&mut self, number: usize, now_ms: u64) -> bool {
+        let Some(build) = self.builds.get_mut(number) else { return false };
+        let Some((slot, start_ms)) = self.nodes.place(build.size, now_ms) else { return false };
+        build.slot = Some(slot);
+        build.tries += 1;
+        build.waited_ms += start_ms.saturating_sub(build.waits_since_ms);
+        let wall = self.tape.rows.get(build.row).map_or(0, |row| row.wall.0);
+        self.events.push(Reverse((start_ms.saturating_add(wall), Event::Ended { build: number })));
+        true
+    }
+
+    /// Tries all who wait, the oldest first.
+    fn start_waiting(&mut self, now_ms: u64) {
+        // whoever asks for no less than one that did not fit just now does not fit either
+        let mut too_large: Vec<Size> = Vec::new();
+        for number in std::mem::take(&mut self.queue) {
+            let Some(size) = self.builds.get(number).map(|build| build.size) else { continue };
+            let hopeless = too_large.iter().any(|other| {
+                other.is_long == size.is_long && size.milli >= other.milli && size.memory >= other.memory
+            });
+            if hopeless {
+                self.queue.push(number);
+            } else if !self.start(number, now_ms) {
+                self.queue.push(number);
+                too_large.push(size);
+            }
+        }
+    }
+
+    /// A build has left its node: it is done, or comes back with the next size.
+    fn ended(&mut self, number: usize, now_ms: u64) {
+        let Some(build) = self.builds.get(number) else { return };
+        let (row, size, tries) = (build.row, build.size, build.tries);
+        if let Some(slot) = build.slot {
+            self.nodes.release(slot, size, now_ms);
+        }
+        let Some((ask, done)) = self.ask(row) else { return };
+        let failed = Bytes(size.memory).as_f64();
+        if failed >= done.peak {
+            self.policy.learn(&ask, &done);
+            return;
+        }
+        self.outcome.lost += 1;
+        self.outcome.lost_hours += Millis::from_f64(done.wall_ms).hours();
+        let next = self.policy.again(&ask, failed);
+        let next = Bytes::from_f64(if next > failed { next } else { failed * 2.0 });
+        let size = Size { memory: next.0, ..size };
+        let (_, memory) = self.fleet.clamp(size.milli, size.memory);
+        if memory <= Bytes::from_f64(failed).0 || tries >= MOST_TRIES {
+            self.outcome.given_up += 1;
+            return;
+        }
+        let size = self.clamp(size);
+        if let Some(build) = self.builds.get_mut(number) {
+            (build.size, build.waits_since_ms) = (size, now_ms);
+        }
+        if !self.start(number, now_ms) {
+            self.queue.push(number);
+        }
+    }
+}

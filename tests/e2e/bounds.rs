@@ -1,0 +1,108 @@
+//! Bounds of each caller: what goes beyond one is refused with its name, and harms nobody else.
+
+use std::fs;
+
+use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
+use plimsoll_tests::{Agent, Programs, Sender, Server, batch, hello};
+use tonic::{
+    Code, Request, Status,
+    transport::{Channel, Endpoint},
+};
+use tonic_types::StatusExt as _;
+
+/// The tokens are `runner-secret`, `reader-secret` and `spack-secret`.
+const ACCESS: &str = r#"
+    [[token]]
+    name = "runner"
+    sha256 = "fc3bb7e233956dc858eb7bb0580c89461d5da2871ba406fadaff31eca673ef82"
+    roles = ["agent", "caller"]
+    bounds = { streams = 1, samples_per_second = 1, keys_per_hour = 2, queries_per_second = 1 }
+
+    [[token]]
+    name = "builder"
+    sha256 = "f03319dee240faa729e0cfa7ab5ffd80a1d64a127e3643f239009abff6382914"
+    roles = ["agent"]
+    bounds = { keys_per_hour = 2 }
+
+    [[token]]
+    name = "spack"
+    sha256 = "5ff13bf94042745a300e733dcf793c98a31919b0e191ea318debfa7ed1664fa7"
+    roles = ["agent", "caller", "reader"]
+"#;
+
+fn start() -> (tempfile::TempDir, Server) {
+    let dir = tempfile::tempdir().unwrap();
+    let access = dir.path().join("access.toml");
+    fs::write(&access, ACCESS).unwrap();
+    let options = ["--access-file", &access.display().to_string()];
+    let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
+    (dir, server)
+}
+
+async fn connect(server: &Server) -> Channel {
+    Endpoint::new(server.url()).unwrap().connect().await.unwrap()
+}
+
+/// Checks that a bound was the reason, and that it says when to come back.
+fn assert_names(status: &Status, bound: &str) {
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    assert!(status.message().contains(bound), "{status}");
+    assert!(status.get_details_retry_info().is_some(), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_goes_beyond_a_bound_of_his_is_told_which_and_others_are_served() {
+    let (_dir, server) = start();
+    let open = async |token| Sender::open_as(connect(&server).await, token).await;
+    let mut first = open("runner-secret").await.unwrap();
+    assert_names(&open("runner-secret").await.unwrap_err(), "bounds.streams");
+    let mut other = open("spack-secret").await.unwrap();
+
+    for package in ["a", "b"] {
+        first.exchange(hello(package, package)).await.unwrap();
+    }
+    // two messages of a thousand: the first is paid for by a wait
+    first.exchange(batch("a", 1, 1000)).await.unwrap();
+    first.exchange(batch("a", 1001, 1000)).await.unwrap();
+    assert_names(&first.exchange(batch("a", 2001, 1000)).await.unwrap_err(), "bounds.samples_per_second");
+    other.exchange(hello("c", "c")).await.unwrap();
+    assert_eq!(other.exchange(batch("c", 1, 1000)).await.unwrap(), 1000);
+
+    let mut again = loop {
+        // the place of the one that ended is free in a moment
+        match open("runner-secret").await {
+            Ok(sender) => break sender,
+            Err(status) => assert_names(&status, "bounds.streams"),
+        }
+    };
+    assert_eq!(again.exchange(hello("a", "a")).await.unwrap(), 2000, "what was taken is kept");
+    assert_names(&again.exchange(hello("d", "d")).await.unwrap_err(), "bounds.keys_per_hour");
+
+    let mut predictor = PredictorClient::new(connect(&server).await);
+    let mut predict = async |token: &str| {
+        let key = Some(pb::Key { package: "zlib".to_owned(), ..pb::Key::default() });
+        let mut request = Request::new(pb::PredictRequest { key, ..Default::default() });
+        request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+        predictor.predict(request).await
+    };
+    let refused = loop {
+        if let Err(status) = predict("runner-secret").await {
+            break status;
+        }
+    };
+    assert_names(&refused, "bounds.queries_per_second");
+    assert!(predict("spack-secret").await.is_ok());
+}
+
+#[test]
+fn a_build_whose_agent_goes_beyond_a_bound_passes_and_what_it_measured_is_kept() {
+    let (dir, server) = start();
+    let agent = Agent::new(Programs::for_tests(), server.url(), &dir.path().join("spool"));
+    let agent = agent.with("PLIMSOLL_TOKEN", "reader-secret");
+    for (attempt, kept) in [("a", false), ("b", false), ("c", true)] {
+        let package = format!("package={attempt}");
+        let ran = agent.call(&["run", "--attempt", attempt, "--key", &package, "--", "true"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(ran.stderr.contains("kept"), kept, "{attempt}: {}", ran.stderr);
+    }
+}

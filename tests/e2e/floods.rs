@@ -1,0 +1,74 @@
+//! Hostile connections: whatever they do, the server lives, holds a bounded memory, and serves others.
+
+use std::{io::Read as _, net::TcpStream};
+
+use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
+use plimsoll_tests::{Programs, Server, figures::Usage, flood::Attack};
+use tonic::transport::{Channel, Endpoint};
+
+/// What one attack may leave behind, KiB: buffers of its connections, and what the allocator keeps.
+const ROOM_KIB: u64 = 96 * 1024;
+
+fn start() -> (tempfile::TempDir, Server) {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    (dir, server)
+}
+
+async fn is_served(channel: &Channel) {
+    let key = Some(pb::Key { package: "zlib".to_owned(), ..pb::Key::default() });
+    let mut client = PredictorClient::new(channel.clone());
+    client.predict(pb::PredictRequest { key, ..Default::default() }).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_flood_of_frames_ends_the_server_fills_its_memory_or_shuts_others_out() {
+    let (_dir, server) = start();
+    let good = Endpoint::new(server.url()).unwrap().connect().await.unwrap();
+    for attack in Attack::ALL {
+        let before = Usage::of(server.pid()).unwrap().resident_kib;
+        let address = server.grpc;
+        let attackers: Vec<_> =
+            (0..4).map(|_| tokio::task::spawn_blocking(move || attack.play(address, 20_000))).collect();
+        is_served(&good).await;
+        for attacker in attackers {
+            attacker.await.unwrap().unwrap();
+        }
+        is_served(&good).await;
+        let after = Usage::of(server.pid()).unwrap().resident_kib;
+        assert!(after < before + ROOM_KIB, "{}: from {before} KiB to {after} KiB", attack.name());
+    }
+    is_served(&Endpoint::new(server.url()).unwrap().connect().await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_costs_more_than_it_can_mean_is_cut_on_either_port() {
+    let (_dir, server) = start();
+    for (attack, turns) in [
+        (Attack::MadeYouReset, 2000),
+        (Attack::Continuation, 20_000),
+        (Attack::HugeHeader, 2000),
+        (Attack::EmptyData, 200_000),
+    ] {
+        for address in [server.grpc, server.http] {
+            // an HTTP page without that path answers at once, and so takes no pieces
+            if attack == Attack::EmptyData && address == server.http {
+                continue;
+            }
+            let cut = tokio::task::spawn_blocking(move || attack.is_cut(address, turns)).await;
+            assert!(cut.unwrap().unwrap(), "{} on {address}", attack.name());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_say_nothing_are_cut_and_others_are_served_meanwhile() {
+    let (_dir, server) = start();
+    let silent: Vec<_> = (0..500).map(|_| TcpStream::connect(server.grpc).unwrap()).collect();
+    is_served(&Endpoint::new(server.url()).unwrap().connect().await.unwrap()).await;
+    let cut = tokio::task::spawn_blocking(move || {
+        silent.into_iter().all(|mut stream| stream.read_to_end(&mut Vec::new()).is_ok())
+    });
+    // each of them comes to its end
+    assert!(cut.await.unwrap());
+}

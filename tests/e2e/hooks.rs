@@ -1,0 +1,159 @@
+//! Every odd shape of GitLab's job hook, on a real server: each gets 200, because GitLab turns a hook off that fails, and each is counted
+//! once by what became of it.
+
+use std::collections::BTreeMap;
+
+use plimsoll_tests::{Programs, Server, eventually};
+use serde_json::{Value, json};
+
+use crate::gantry::hook;
+
+/// A whole job hook, with all that GitLab 18 sends.
+fn whole(job: u64) -> Value {
+    json!({
+        "object_kind": "build", "ref": "pr1234_branch", "tag": false,
+        "before_sha": "0000000000000000000000000000000000000000", "sha": "95d49d1efbd941908580e79d65e4b5ecaf4a8305",
+        "retries_count": 1, "build_id": job, "build_name": "curl@8.15.0 /abcdefghijklmnopqrstuvwxyz234567 E4S",
+        "build_stage": "stage-3", "build_status": "failed",
+        "build_created_at": "2026-02-23 02:41:37 UTC", "build_started_at": "2026-02-23 02:42:00 UTC",
+        "build_finished_at": "2026-02-23 02:51:00 UTC", "build_created_at_iso": "2026-02-23T02:41:37Z",
+        "build_started_at_iso": "2026-02-23T02:42:00Z", "build_finished_at_iso": "2026-02-23T02:51:00Z",
+        "build_duration": 540.75, "build_queued_duration": 23.1, "build_allow_failure": false,
+        "build_failure_reason": "script_failure", "pipeline_id": 2366,
+        "runner": {
+            "active": true, "runner_type": "project_type", "is_shared": false, "id": 380_987, "description": "uo-1",
+            "tags": ["linux", "x86_64_v3"],
+        },
+        "project_id": 380, "project_name": "spack / spack-packages",
+        "user": {"id": 3, "name": "Bot", "username": "bot", "avatar_url": null, "email": "[REDACTED]"},
+        "commit": {
+            "id": 2366, "name": null, "sha": "95d49d1efbd941908580e79d65e4b5ecaf4a8305", "message": "curl: new version\n",
+            "author_name": "User", "author_email": "user@gitlab.example", "status": "failed", "duration": null,
+            "started_at": "2026-02-23 02:40:00 UTC", "finished_at": null,
+        },
+        "repository": {
+            "name": "spack-packages", "description": "", "homepage": "https://gitlab.example/spack/spack-packages",
+            "visibility_level": 20,
+        },
+        "project": {
+            "id": 380, "name": "spack-packages", "web_url": "https://gitlab.example/spack/spack-packages",
+            "namespace": "spack", "path_with_namespace": "spack/spack-packages", "default_branch": "develop",
+        },
+        "environment": null, "source_pipeline": {"project": {"id": 380}, "pipeline_id": 2365, "job_id": 41},
+    })
+}
+
+/// Sends hooks, and holds what became of them against what should.
+struct Teller {
+    server: Server,
+    jobs: u64,
+    expected: BTreeMap<&'static str, usize>,
+}
+
+impl Teller {
+    /// A hook of a new job with this change to it, which becomes of this kind.
+    fn says(&mut self, kind: &'static str, change: impl FnOnce(&mut Value)) {
+        self.jobs += 1;
+        let mut body = whole(self.jobs);
+        change(&mut body);
+        self.sends(kind, "", &body.to_string());
+    }
+
+    fn sends(&mut self, kind: &'static str, headers: &str, body: &str) {
+        let (status, said) = hook(&self.server, headers, body);
+        assert_eq!(status, 200, "{body}: {said}");
+        assert_eq!(said.contains("error"), kind == "odd", "{body}: {said}");
+        *self.expected.entry(kind).or_default() += 1;
+    }
+
+    async fn is_right(&self) {
+        let metrics = async || self.server.get("/metrics").unwrap().1;
+        for (kind, number) in &self.expected {
+            let line = format!("plimsoll_hooks_total{{kind=\"{kind}\"}} {number}\n");
+            eventually(&line, metrics, |text| text.contains(&line)).await;
+        }
+        let text = metrics().await;
+        let of = |line: &&str| line.starts_with("plimsoll_hooks_total{");
+        let counts = text.lines().filter(of).map(|line| line.rsplit(' ').next().unwrap());
+        let all: usize = counts.map(|count| count.parse::<usize>().unwrap()).sum();
+        assert_eq!(all, self.expected.values().sum::<usize>(), "nothing else became of any: {text}");
+    }
+}
+
+fn teller() -> (tempfile::TempDir, Teller) {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    (dir, Teller { server, jobs: 0, expected: BTreeMap::new() })
+}
+
+/// Fields without which a hook does not say which job ended, and how.
+const NEEDED: [&str; 3] = ["object_kind", "build_id", "build_status"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_shape_of_a_hook_is_taken_and_counted_once() {
+    let (_dir, mut teller) = teller();
+    let names: Vec<String> = whole(0).as_object().unwrap().keys().cloned().collect();
+    // each field missing, and each of them null
+    for name in names.iter().filter(|name| !NEEDED.contains(&name.as_str())) {
+        teller.says("remembered", |body| drop(body.as_object_mut().unwrap().remove(name)));
+        teller.says("remembered", |body| body[name] = Value::Null);
+    }
+    for name in ["build_id", "build_status"] {
+        teller.says("odd", |body| drop(body.as_object_mut().unwrap().remove(name)));
+        teller.says("odd", |body| body[name] = Value::Null);
+    }
+    let iso = |body: &mut Value| {
+        for name in ["build_created_at", "build_started_at", "build_finished_at"] {
+            body[name] = json!("2026-02-23T02:41:37.886Z");
+        }
+    };
+    teller.says("remembered", iso);
+    // it ended before it began
+    teller.says("remembered", |body| body["build_finished_at"] = json!("2020-02-23 02:41:37 UTC"));
+    teller.says("remembered", |body| body["build_started_at"] = json!(5));
+    for reason in ["unknown_failure", "of_2030", "", "job_execution_timeout"] {
+        teller.says("remembered", |body| body["build_failure_reason"] = json!(reason));
+    }
+    for status in ["success", "canceled"] {
+        teller.says("remembered", |body| body["build_status"] = json!(status));
+    }
+    for status in ["created", "pending", "running", "skipped", "manual", "of_2030"] {
+        teller.says("other", |body| body["build_status"] = json!(status));
+    }
+    // of a project that is deleted meanwhile
+    let deleted = |body: &mut Value| {
+        for name in ["project", "project_id", "project_name", "repository", "user", "runner", "commit"] {
+            body[name] = Value::Null;
+        }
+    };
+    teller.says("remembered", deleted);
+    for (name, odd) in
+        [("build_id", json!("7")), ("build_status", json!(7)), ("build_failure_reason", json!([]))]
+    {
+        teller.says("odd", |body| body[name] = odd);
+    }
+    teller.says("other", |body| body["object_kind"] = json!("pipeline"));
+    teller.says("remembered", |body| body["commit"]["message"] = json!("x".repeat(500_000)));
+    teller.says("remembered", |body| body["build_name"] = json!("\u{1f4a3}".repeat(10_000)));
+    teller.is_right().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_of_one_job_count_once_in_any_order_however_often_they_come() {
+    let (_dir, mut teller) = teller();
+    let says = |status: &str| {
+        let mut body = whole(7);
+        body["build_status"] = json!(status);
+        body.to_string()
+    };
+    // the end first, then what went before it
+    teller.sends("remembered", "Idempotency-Key: a\r\n", &says("failed"));
+    for status in ["running", "pending", "created"] {
+        teller.sends("other", "", &says(status));
+    }
+    for n in 0..100 {
+        let header = ["Idempotency-Key: a\r\n", "", &format!("Idempotency-Key: {n}\r\n")][n % 3].to_owned();
+        teller.sends("repeated", &header, &says("failed"));
+    }
+    teller.is_right().await;
+}
