@@ -16,7 +16,7 @@
 //! | `format` | 1 |
 //! | `host` | of the GitLab that sent it, if that is known |
 //! | `delivery` | its `Idempotency-Key`, if it had one |
-//! | `hook` | the job hook as GitLab writes it, cut to the fields that are read |
+//! | `hook` | the job hook as GitLab writes it, cut to the fields that are read, secrets masked |
 //! | `told` | in `NAME.told`: `cause` and `unneeded`, what asking GitLab brought to light |
 //!
 //! A file that is none of these, or damaged, is removed with a line in the log: it is one hook. Bounded in files and bytes; what has no
@@ -39,6 +39,7 @@ use super::hooks::QUEUE;
 use crate::{
     domain::{Cause, Told},
     gantry::{self, Ended, Hook},
+    mask,
     metrics::Metrics,
 };
 
@@ -73,11 +74,13 @@ struct Said {
 
 impl Record {
     pub(super) fn of(ended: &Ended, delivery: Option<&str>) -> Self {
+        let mut hook = ended.said.clone();
+        mask::json(&mut hook);
         Self {
             format: FORMAT,
             host: ended.job.host.clone(),
             delivery: delivery.map(ToOwned::to_owned),
-            hook: ended.said.clone(),
+            hook,
             told: None,
         }
     }
