@@ -62,7 +62,7 @@ fn review(bytes: &[u8]) {
     let settings = admission::Settings::default();
     let Ok(job) = admission::job(&pod, "ci", &settings) else { return };
     let plan = admission::plan(&pod, &job, None, &settings, |_needs| None);
-    debug_assert!(plan.is_ok(), "a pod that was read can be written");
+    assert!(plan.is_ok(), "a pod that was read can be written");
 }
 
 /// A file of rules, or Spack's.
@@ -77,12 +77,12 @@ fn log(bytes: &[u8]) {
     static RULES: LazyLock<std::sync::Arc<retry::Rules>> = LazyLock::new(retry::Rules::built_in);
     let log = text(bytes);
     let masked = mask::log_tail(&log);
-    debug_assert!(masked.len() <= log.len().saturating_mul(4).saturating_add(64), "masking makes a log long");
+    assert!(masked.len() <= log.len().saturating_mul(4).saturating_add(64), "masking makes a log long");
     let mut evidence = crate::domain::Evidence::about(crate::domain::AttemptId::unnamed());
     evidence.exit = Some(crate::domain::Exit::Code(1));
     evidence.log_tail = masked;
     let finding = retry::classify(&evidence, &RULES);
-    debug_assert!((0.0..=1.0).contains(&finding.confidence), "{}", finding.confidence);
+    assert!((0.0..=1.0).contains(&finding.confidence), "{}", finding.confidence);
 }
 
 /// A backup.

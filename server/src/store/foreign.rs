@@ -16,7 +16,7 @@ pub(crate) fn read(stored: &[u8]) {
             chunk::decode(1, &sealed).ok().map(|runs| runs.iter().all(|run| run.end() >= run.start()))
         }
     };
-    debug_assert!(written.unwrap_or(true), "what was read cannot be written");
+    assert!(written.unwrap_or(true), "what was read cannot be written");
 }
 
 /// One of each kind.
