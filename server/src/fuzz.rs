@@ -62,7 +62,7 @@ fn review(bytes: &[u8]) {
     let settings = admission::Settings::default();
     let Ok(job) = admission::job(&pod, "ci", &settings) else { return };
     let plan = admission::plan(&pod, &job, None, &settings, |_needs| None);
-    debug_assert!(plan.is_ok(), "a pod that was read can be written");
+    assert!(plan.is_ok(), "a pod that was read can be written");
 }
 
 /// A file of rules, or Spack's.
@@ -77,12 +77,12 @@ fn log(bytes: &[u8]) {
     static RULES: LazyLock<std::sync::Arc<retry::Rules>> = LazyLock::new(retry::Rules::built_in);
     let log = text(bytes);
     let masked = mask::log_tail(&log);
-    debug_assert!(masked.len() <= log.len().saturating_mul(4).saturating_add(64), "masking makes a log long");
+    assert!(masked.len() <= log.len().saturating_mul(4).saturating_add(64), "masking makes a log long");
     let mut evidence = crate::domain::Evidence::about(crate::domain::AttemptId::unnamed());
     evidence.exit = Some(crate::domain::Exit::Code(1));
     evidence.log_tail = masked;
     let finding = retry::classify(&evidence, &RULES);
-    debug_assert!((0.0..=1.0).contains(&finding.confidence), "{}", finding.confidence);
+    assert!((0.0..=1.0).contains(&finding.confidence), "{}", finding.confidence);
 }
 
 /// A backup.
@@ -93,6 +93,9 @@ fn archive(bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_proto::v1::{self as pb, agent_message::Message};
+    use prost::Message as _;
+
     use super::*;
 
     #[test]
@@ -107,5 +110,119 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), TARGETS.len());
+    }
+
+    fn put(target: &str, name: &str, bytes: &[u8]) {
+        let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fuzz/corpus").join(target);
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join(name), bytes).unwrap();
+    }
+
+    fn key() -> pb::Key {
+        let labels = [("pipeline", "777"), ("job", "build")].map(|(n, v)| (n.to_owned(), v.to_owned()));
+        pb::Key {
+            project: "spack/packages".into(),
+            package: "zlib".into(),
+            version: "1.3".into(),
+            variants: "+pic~shared".into(),
+            labels: labels.into(),
+            hints: Some(pb::Hints { build_jobs: Some(8), input_bytes: Some(1 << 20) }),
+            ..pb::Key::default()
+        }
+    }
+
+    fn deliveries() {
+        let resources = pb::Resources { memory_limit_bytes: Some(1 << 30), ..pb::Resources::default() };
+        let hello = pb::Hello {
+            attempt: "gitlab.example:7".into(),
+            session: "one".into(),
+            key: Some(key()),
+            number: 1,
+            resources: Some(resources),
+            started_unix_ms: 1_700_000_000_000,
+            runner_tags: vec!["medium".into()],
+            ..pb::Hello::default()
+        };
+        let sample = |n: u64| pb::Sample {
+            elapsed_ms: n * 1000,
+            memory_bytes: n << 20,
+            need_bytes: n << 19,
+            cpu_usec: n * 900_000,
+            ..pb::Sample::default()
+        };
+        let batch = pb::Batch {
+            attempt: "gitlab.example:7".into(),
+            first_sequence: 1,
+            samples: (1..9).map(sample).collect(),
+            ..pb::Batch::default()
+        };
+        let phase = pb::Phase { name: "build".into(), wall_ms: 5000, ..pb::Phase::default() };
+        let finish = pb::Finish {
+            attempt: "gitlab.example:7".into(),
+            last_sequence: 8,
+            wall_ms: 9000,
+            exit: Some(pb::Exit { code: Some(1), signal: None }),
+            phases: vec![phase],
+            ..pb::Finish::default()
+        };
+        for (name, message) in [
+            ("hello", Message::Hello(hello)),
+            ("batch", Message::Batch(batch)),
+            ("finish", Message::Finish(finish)),
+        ] {
+            put("wire_deliver", name, &pb::AgentMessage { message: Some(message) }.encode_to_vec());
+        }
+    }
+
+    fn questions() {
+        let ask = pb::PredictRequest { key: Some(key()), memory_limit_bytes: Some(1 << 30) };
+        put("wire_ask", "ask", &ask.encode_to_vec());
+        let run = pb::RetriedJob { id: "7".into(), name: "build".into(), ..pb::RetriedJob::default() };
+        let judge = pb::ShouldRetryRequest {
+            attempt: "gitlab.example:7".into(),
+            key: Some(key()),
+            exit: Some(pb::Exit { code: None, signal: Some(9) }),
+            log_tail: b"export TOKEN=glpat-aB3dE6gH9jK2mN5pQ8sT\nKilled\n".to_vec(),
+            failure_reason: "script_failure".into(),
+            include_retried: vec![run],
+            ..pb::ShouldRetryRequest::default()
+        };
+        put("wire_judge", "judge", &judge.encode_to_vec());
+        let filter = pb::Filter {
+            project: "spack/packages".into(),
+            labels: [("job".to_owned(), "build".to_owned())].into(),
+            from_unix_ms: Some(1),
+            ..pb::Filter::default()
+        };
+        let count = pb::GetStatsRequest {
+            filter: Some(filter.clone()),
+            group_by: pb::GroupBy::Label.into(),
+            group_label: "job".into(),
+            step_ms: 3_600_000,
+        };
+        put("wire_count", "count", &count.encode_to_vec());
+        let list = pb::ListAttemptsRequest {
+            filter: Some(filter),
+            page_size: 10,
+            page_token: "a7.8.9.gitlab.example:7".into(),
+            ..pb::ListAttemptsRequest::default()
+        };
+        put("wire_count", "list", &list.encode_to_vec());
+    }
+
+    #[test]
+    #[ignore = "writes what is in no text: messages and records"]
+    fn write_the_binary_corpora() {
+        deliveries();
+        questions();
+        for (name, bytes) in store::foreign::examples() {
+            put("record", name, &bytes);
+        }
+        let identity = store::Identity { format: 3, id: ulid::Ulid::nil(), sequence: 9 };
+        let (mut packer, mut bytes) = crate::admin::archive::Packer::begin(identity);
+        let value = store::Versioned { version: 1, value: b"value".to_vec() };
+        bytes.extend(packer.take(vec![store::Entry { key: b"sone\xff".to_vec(), value }]).unwrap());
+        bytes.extend(packer.end().unwrap());
+        put("archive", "one", &bytes);
     }
 }

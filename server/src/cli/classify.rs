@@ -1,7 +1,7 @@
 //! `plimsoll-server classify FILE`: one verdict for each recorded failure, without a server.
 //!
 //! A recorded failure is a line of JSON with any of the fields of [`failure::Failure`]. The verdict stands on what the line
-//! says and on nothing else: no history, a budget that is not touched yet.
+//! says, its secrets masked as a server masks them, and on nothing else: no history, a budget that is not touched yet.
 
 mod failure;
 mod lines;
@@ -22,7 +22,7 @@ use serde::Serialize;
 use crate::{
     config::Config,
     domain::{Action, Cause, Cost, EvidenceLine, History, Prediction},
-    judging,
+    judging, mask,
     retry::{self, Known, Rules, Seen},
 };
 
@@ -163,7 +163,7 @@ impl Classify {
         out: &mut impl Write,
     ) -> io::Result<()> {
         let id = failure.id().to_owned();
-        let evidence = failure.evidence(self.log_only);
+        let evidence = mask::evidence(failure.evidence(self.log_only));
         let finding = retry::classify(&evidence, rules);
         let known = Known {
             rules,

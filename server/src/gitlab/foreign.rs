@@ -8,7 +8,7 @@ pub(crate) fn read(bytes: &[u8]) {
     let mut runs = Vec::new();
     let _runs = read::runs(bytes, "build", &mut runs).is_ok();
     let log = trace::text(bytes, 4096);
-    debug_assert!(log.len() <= 4096 + 3, "no more of a log than is asked for");
+    assert!(log.len() <= 4096 + 3, "no more of a log than is asked for");
     let _end = trace::end(&log);
     let _unneeded = trace::is_unneeded(&log);
 }

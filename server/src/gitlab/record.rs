@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::{
     domain::{Cause, Told},
     gantry::{self, Ended, Hook},
+    mask,
 };
 
 /// The form of a file.
@@ -33,11 +34,13 @@ struct Said {
 
 impl Record {
     pub(super) fn of(ended: &Ended, delivery: Option<&str>) -> Self {
+        let mut hook = ended.said.clone();
+        mask::json(&mut hook);
         Self {
             format: FORMAT,
             host: ended.job.host.clone(),
             delivery: delivery.map(ToOwned::to_owned),
-            hook: ended.said.clone(),
+            hook,
             told: None,
         }
     }

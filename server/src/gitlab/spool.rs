@@ -16,7 +16,7 @@
 //! | `format` | 1 |
 //! | `host` | of the GitLab that sent it, if that is known |
 //! | `delivery` | its `Idempotency-Key`, if it had one |
-//! | `hook` | the job hook as GitLab writes it, cut to the fields that are read |
+//! | `hook` | the job hook as GitLab writes it, cut to the fields that are read, secrets masked |
 //! | `told` | in `NAME.told`: `cause` and `unneeded`, what asking GitLab brought to light |
 //!
 //! A file that is none of these, or damaged, is removed with a line in the log: it is one hook. Bounded in files and bytes; what has no

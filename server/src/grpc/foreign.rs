@@ -17,7 +17,7 @@ pub(crate) fn delivered(bytes: &[u8]) {
         Some(Message::Finish(finish)) => convert::finish(&finish).err(),
         None => None,
     };
-    debug_assert!(fault.is_none_or(|fault| !fault.field.is_empty()), "a fault names its field");
+    assert!(fault.is_none_or(|fault| !fault.field.is_empty()), "a fault names its field");
 }
 
 /// A key that a prediction is asked for.

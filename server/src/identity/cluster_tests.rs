@@ -37,7 +37,8 @@ fn an_agent_beside_a_build_is_known_by_its_pods_service_account() {
     let signer = Signer::new();
     let (read, fetched) = (|_: &_| Ok(signer.key_set()), |_origin| Arc::default());
     let file = AccessFile::parse(FILE).unwrap();
-    let access = Access::new(file, Sources { read: &read, fetched: &fetched }).unwrap();
+    let access =
+        Access::new(file, Sources { read: &read, usages: &Usages::default(), fetched: &fetched }).unwrap();
     let identify = |change: fn(&mut Value)| {
         let mut claims = claims();
         change(&mut claims);

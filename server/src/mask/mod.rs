@@ -23,6 +23,7 @@ mod tests;
 use std::{borrow::Cow, sync::LazyLock};
 
 use regex::Regex;
+use serde_json::Value;
 
 use crate::domain::{Attempt, Evidence, Key, ListedRun, Phase};
 
@@ -96,6 +97,16 @@ pub(crate) fn key(key: &mut Key) {
 pub(crate) fn attempt(attempt: &mut Attempt) {
     key(&mut attempt.key);
     by_shape(&mut attempt.opening.pool);
+}
+
+/// All texts in a value, without secrets. The names of its fields stay.
+pub(crate) fn json(value: &mut Value) {
+    match value {
+        Value::String(said) => mask(said),
+        Value::Array(values) => values.iter_mut().for_each(json),
+        Value::Object(fields) => fields.values_mut().for_each(json),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// Names of phases, which a build's output gives, without secrets.

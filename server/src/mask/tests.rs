@@ -167,6 +167,24 @@ fn all_that_is_said_of_an_attempt_is_masked() {
 }
 
 #[test]
+fn texts_in_json_are_masked_and_all_else_stays() {
+    let mut hook = serde_json::json!({
+        "build_id": 7,
+        "ref": "main",
+        "build_name": "curl@8.15.0 /abcdefg",
+        "project": {"web_url": "https://robot:s3cret-word@gitlab.example/x", "tags": ["glpat-aB3dE6gH9jK2mN5pQ8sT", null]},
+    });
+    json(&mut hook);
+    let expected = serde_json::json!({
+        "build_id": 7,
+        "ref": "main",
+        "build_name": "curl@8.15.0 /abcdefg",
+        "project": {"web_url": "https://robot:[MASKED]@gitlab.example/x", "tags": ["[MASKED]", null]},
+    });
+    assert_eq!(hook, expected);
+}
+
+#[test]
 fn words_of_a_key_by_which_predictions_are_asked_for_stay() {
     let labels = [("token_kind".to_owned(), "job".to_owned()), ("secret".to_owned(), "vault".to_owned())];
     let one = Key {

@@ -103,7 +103,7 @@ impl Book {
             row.set(Flag::Refused);
         }
         self.changed.insert(self.builds.line(build));
-        let labels = self.labels.hold(&beside.labels);
+        let labels = self.labels.hold(&beside.labels, brief.untrusted);
         self.push(Whole { row, error: error_of(beside), labels });
     }
 

@@ -16,5 +16,25 @@ pub(crate) fn read(stored: &[u8]) {
             chunk::decode(1, &sealed).ok().map(|runs| runs.iter().all(|run| run.end() >= run.start()))
         }
     };
-    debug_assert!(written.unwrap_or(true), "what was read cannot be written");
+    assert!(written.unwrap_or(true), "what was read cannot be written");
+}
+
+/// One of each kind.
+#[cfg(test)]
+pub(crate) fn examples() -> Vec<(&'static str, Vec<u8>)> {
+    use crate::domain::{Millis, Sample, test_summary};
+
+    let mut summary = vec![1];
+    test_summary("7", "zlib", "1", 270).pack(&mut summary).unwrap();
+    let samples = (1..200).map(|n| Sample { elapsed: Millis(n * 1000), ..Sample::default() }).collect();
+    let mut examples = vec![("summary", summary)];
+    let runs = vec![super::Run { first_sequence: 1, lost: 0, samples }];
+    for (name, effort) in [("fragment", chunk::Effort::Fast), ("block", chunk::Effort::Smallest)] {
+        let encoded = chunk::encode_all(runs.clone(), effort).unwrap();
+        let stored = encoded.first().map(|one| one.bytes.clone()).unwrap_or_default();
+        // without its checksum, which is made anew
+        let content = stored.get(..stored.len() - 4).unwrap_or_default();
+        examples.push((name, [&[3], content].concat()));
+    }
+    examples
 }

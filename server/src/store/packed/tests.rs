@@ -105,7 +105,8 @@ fn the_numbers_that_format_3_got_after_its_store_was_kept_stay_what_they_are() {
         cpu_request: Cores(0.5),
         wall_p95: Millis(3),
     };
-    let opening = Opening { pool: "large".into(), untrusted: true, predicted: Some(predicted) };
+    let opening =
+        Opening { pool: "large".into(), untrusted: true, predicted: Some(predicted), ..Opening::default() };
     let now = Summary { opening, unneeded: true, ..before.clone() };
     let later = b"\xa2\x02\x05large\xa8\x02\x01\xb2\x02\x0f\x08\x01\x10\x02\x19\0\0\0\0\0\0\xe0\x3f\x20\x03\xc0\x02\x01";
     let bytes = [packed(&before).as_slice(), later].concat();
