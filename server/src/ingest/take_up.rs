@@ -32,19 +32,31 @@ impl Worker {
                 let places = self.parts.placing.places();
                 let place = places.hold(&attempt.opening.pool, &attempt.resources, has_ticket);
                 let session = Session { place, ..Session::new(Arc::new(attempt.clone()), self.now()) };
-                if !fed {
-                    self.sessions.insert(attempt.id.clone(), session);
-                    continue;
-                }
-                if reading.len() >= READ_AT_ONCE {
-                    self.taken_up(reading.join_next().await)?;
-                }
-                reading.spawn(take_up(self.parts.store.clone(), session));
+                let store = fed.then(|| self.parts.store.clone());
+                self.begin_to_take_up(store, session, &mut reading).await?;
             }
         }
         while !reading.is_empty() {
             self.taken_up(reading.join_next().await)?;
         }
+        Ok(())
+    }
+
+    /// Takes an attempt up as it is, or reads it from `store` beside others, if it was fed.
+    async fn begin_to_take_up(
+        &mut self,
+        store: Option<Store>,
+        session: Session,
+        reading: &mut JoinSet<Result<Session, StoreError>>,
+    ) -> Result<(), StoreError> {
+        let Some(store) = store else {
+            self.sessions.insert(session.attempt.id.clone(), session);
+            return Ok(());
+        };
+        if reading.len() >= READ_AT_ONCE {
+            self.taken_up(reading.join_next().await)?;
+        }
+        reading.spawn(take_up(store, session));
         Ok(())
     }
 
