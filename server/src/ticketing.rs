@@ -101,16 +101,9 @@ impl Ticketing {
             .filter_map(|ticket| Some((ticket.id.clone(), ticket.attempt.clone()?)))
             .filter(|(_, attempt)| !open.contains_key(attempt))
             .collect();
-        if loaded.records > 0 {
-            tracing::info!(
-                tickets = loaded.records,
-                damaged = loaded.damaged,
-                ended = ended.len(),
-                "took tickets up"
-            );
-        }
         let changes = desk.tickets.restore(kept, now);
         desk.note(changes, now);
+        let gone = ended.len();
         for (id, attempt) in ended {
             let changes = desk.tickets.end(&id, &attempt, now);
             desk.note(changes, now);
@@ -119,6 +112,16 @@ impl Ticketing {
             desk.begin(attempt);
         }
         drop(desk);
+        if loaded.records > 0 {
+            let pools = self.demand().len();
+            tracing::info!(
+                tickets = loaded.records,
+                damaged = loaded.damaged,
+                gone,
+                pools,
+                "took tickets up"
+            );
+        }
         self.0.wake.notify_one();
         Ok(())
     }
