@@ -96,9 +96,8 @@ impl Attack {
             // a setting that nobody knows is taken, too
             Self::Settings => frame(out, SETTINGS, 0, 0, &[0xf0, 0, 0, 0, 0, 1]),
             Self::Pings => frame(out, PING, 0, 0, &[0; 8]),
-            Self::Continuation if n == 0 => frame(out, HEADERS, 0, 1, &question("/")),
+            Self::Continuation | Self::HugeHeader if n == 0 => frame(out, HEADERS, 0, 1, &question("/")),
             Self::Continuation => frame(out, CONTINUATION, 0, 1, &[]),
-            Self::HugeHeader if n == 0 => frame(out, HEADERS, 0, 1, &question("/")),
             Self::HugeHeader => frame(out, CONTINUATION, 0, 1, &literal("x-padding", &"x".repeat(16_000))),
             Self::EmptyData if n == 0 => {
                 frame(out, HEADERS, END_HEADERS, 1, &question("/plimsoll.v1.Predictor/PredictBatch"));

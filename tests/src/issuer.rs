@@ -78,7 +78,7 @@ fn answer(mut stream: TcpStream, about: &Value, keys: &Value) -> std::io::Result
     let mut lines = BufReader::new(stream.try_clone()?).lines();
     while let Some(line) = lines.next().transpose()?.filter(|line| !line.is_empty()) {
         if let Some(asked) = line.strip_prefix("GET ") {
-            path = asked.to_owned();
+            asked.clone_into(&mut path);
         }
     }
     let body = if path.starts_with("/keys") { keys } else { about }.to_string();

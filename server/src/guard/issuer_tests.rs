@@ -177,7 +177,8 @@ async fn an_issuer_is_believed_by_the_ca_that_the_operator_names_and_by_no_other
     let tls = Tls::new(files).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://localhost:{}/keys", listener.local_addr().unwrap().port());
-    let script = Script::from([("/keys".to_owned(), ("200 OK".to_owned(), "keys".to_owned()))]);
+    let script =
+        Script::from([("/keys".to_owned(), ("200 OK\r\nContent-Length: 4".to_owned(), "keys".to_owned()))]);
     let serving = TaskTracker::new().spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             // who does not believe the certificate hangs up
