@@ -149,7 +149,8 @@ fn token(random: &SystemRandom) -> anyhow::Result<String> {
 fn access(made: &Made) -> String {
     let hash = |token: &str| {
         let sum = digest::digest(&digest::SHA256, token.as_bytes());
-        sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        let digits = sum.as_ref().iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect::<String>()
     };
     format!(
         "# Who may do what. Taken over when it changes. Another token: printf %s TOKEN | sha256sum\n\
