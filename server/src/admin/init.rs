@@ -80,7 +80,8 @@ pub(crate) fn init(dir: &Path, names: &[String], now: Duration) -> anyhow::Resul
 fn free(dir: &Path) -> anyhow::Result<PathBuf> {
     let shown = dir.display();
     let name = dir.file_name().with_context(|| format!("{shown} is no name for a new directory"))?;
-    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent =
+        dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
     let dir = parent.canonicalize().with_context(|| format!("cannot read {}", parent.display()))?.join(name);
     ensure!(dir.to_str().is_some(), "{shown} is no UTF-8; the settings could not name it");

@@ -67,7 +67,9 @@ impl View {
     /// Failures over all projects without lines of the log, if these are private.
     pub(super) fn flaky(&self, flaky: &mut [pb::Flaky]) {
         if self.private.logs && self.private.hides_from(&self.caller, "") {
-            flaky.iter_mut().for_each(|one| HIDDEN.clone_into(&mut one.signature_line));
+            for one in flaky {
+                HIDDEN.clone_into(&mut one.signature_line);
+            }
         }
     }
 
