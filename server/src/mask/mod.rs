@@ -111,7 +111,9 @@ pub(crate) fn json(value: &mut Value) {
 
 /// Names of phases, which a build's output gives, without secrets.
 pub(crate) fn phases(phases: &mut [Phase]) {
-    phases.iter_mut().for_each(|phase| mask(&mut phase.name));
+    for phase in phases {
+        mask(&mut phase.name);
+    }
 }
 
 fn mask(said: &mut String) {
