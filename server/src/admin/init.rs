@@ -80,7 +80,8 @@ pub(crate) fn init(dir: &Path, names: &[String], now: Duration) -> anyhow::Resul
 fn free(dir: &Path) -> anyhow::Result<PathBuf> {
     let shown = dir.display();
     let name = dir.file_name().with_context(|| format!("{shown} is no name for a new directory"))?;
-    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent =
+        dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
     let dir = parent.canonicalize().with_context(|| format!("cannot read {}", parent.display()))?.join(name);
     ensure!(dir.to_str().is_some(), "{shown} is no UTF-8; the settings could not name it");
@@ -149,7 +150,8 @@ fn token(random: &SystemRandom) -> anyhow::Result<String> {
 fn access(made: &Made) -> String {
     let hash = |token: &str| {
         let sum = digest::digest(&digest::SHA256, token.as_bytes());
-        sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        let digits = sum.as_ref().iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect::<String>()
     };
     format!(
         "# Who may do what. Taken over when it changes. Another token: printf %s TOKEN | sha256sum\n\

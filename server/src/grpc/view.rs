@@ -55,6 +55,8 @@ impl View {
         let log = EvidenceSource::Log.as_str();
         for line in verdict.evidence.iter_mut().filter(|line| line.source == log) {
             HIDDEN.clone_into(&mut line.text);
+            // the sentence repeats what decided
+            HIDDEN.clone_into(&mut verdict.reason);
         }
         if let Some(outlook) = verdict.outlook.as_mut().filter(|outlook| !outlook.signature_line.is_empty()) {
             HIDDEN.clone_into(&mut outlook.signature_line);
@@ -65,7 +67,9 @@ impl View {
     /// Failures over all projects without lines of the log, if these are private.
     pub(super) fn flaky(&self, flaky: &mut [pb::Flaky]) {
         if self.private.logs && self.private.hides_from(&self.caller, "") {
-            flaky.iter_mut().for_each(|one| HIDDEN.clone_into(&mut one.signature_line));
+            for one in flaky {
+                HIDDEN.clone_into(&mut one.signature_line);
+            }
         }
     }
 
@@ -107,6 +111,7 @@ mod tests {
         };
         pb::Verdict {
             evidence: vec![line("log", "error: acme"), line("kernel", "oom_kill 1")],
+            reason: "The build itself is broken (error: acme)".into(),
             outlook: Some(pb::Outlook { signature_line: "error: acme".into(), ..pb::Outlook::default() }),
             ..pb::Verdict::default()
         }
@@ -130,10 +135,10 @@ mod tests {
                 !shown.contains("acme") && shown.contains("build") && shown.contains("oom_kill 1"),
                 "{shown}"
             );
-            assert_eq!(shown.matches(HIDDEN).count(), 5, "{shown}");
+            assert_eq!(shown.matches(HIDDEN).count(), 6, "{shown}");
         }
         let named = shown(&view(&["spack/*"]));
-        assert_eq!(named.matches("acme").count(), 5 - 1, "flaky failures are over all projects: {named}");
+        assert_eq!(named.matches("acme").count(), 6 - 1, "flaky failures are over all projects: {named}");
     }
 
     #[test]

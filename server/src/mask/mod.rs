@@ -5,7 +5,7 @@
 //!
 //! | what | recognized by | module |
 //! |---|---|---|
-//! | tokens of GitHub, GitLab, AWS, Google, Slack, npm, PyPI and others; signed tokens (JWT) | how they begin | `shapes` |
+//! | tokens of GitHub, GitLab, AWS, Google, Slack, npm, `PyPI` and others; signed tokens (JWT) | how they begin | `shapes` |
 //! | what stands in a header `Authorization` and the like, in an address before `@`, in a signature of an address | its place | `shapes` |
 //! | values of a name such as `DB_PASSWORD`, `--token`, `"secret":` | the name before them | `named` |
 //! | private keys | their first and last lines | `blocks` |
@@ -50,7 +50,7 @@ fn visible(text: &str) -> Cow<'_, str> {
     steps.into_iter().fold(Cow::Borrowed(text), |text, step| then(text, step))
 }
 
-fn then<'t>(text: Cow<'t, str>, step: impl Fn(&str) -> Cow<'_, str>) -> Cow<'t, str> {
+fn then(text: Cow<'_, str>, step: impl Fn(&str) -> Cow<'_, str>) -> Cow<'_, str> {
     match text {
         Cow::Borrowed(text) => step(text),
         Cow::Owned(text) => match step(&text) {
@@ -111,7 +111,9 @@ pub(crate) fn json(value: &mut Value) {
 
 /// Names of phases, which a build's output gives, without secrets.
 pub(crate) fn phases(phases: &mut [Phase]) {
-    phases.iter_mut().for_each(|phase| mask(&mut phase.name));
+    for phase in phases {
+        mask(&mut phase.name);
+    }
 }
 
 fn mask(said: &mut String) {
