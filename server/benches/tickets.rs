@@ -19,10 +19,10 @@ use plimsoll_server::{
     placement::tickets::{Change, Counter, Limits, Now, Terms, Tickets},
 };
 
-const OPEN: u64 = 100_000;
+const OPEN: u32 = 100_000;
 const OWNERS: u64 = 500;
 const POOLS: u64 = 16;
-const ROUNDS: u64 = 50_000;
+const ROUNDS: u32 = 50_000;
 const LIMIT: Duration = Duration::from_millis(1);
 /// Changes a second.
 const RATE: f64 = 1000.0;
@@ -31,22 +31,29 @@ fn now(n: u64) -> Now {
     Now { unix_ms: 1_700_000_000_000 + n, steady_ms: n }
 }
 
+/// One in `of`, as these bits fall.
+fn one_in(of: u64, bits: u64) -> bool {
+    bits.is_multiple_of(of)
+}
+
 /// A few owners have most tickets, as in life.
 fn claim(n: u64) -> Claim {
     let random = mix(n);
     let owner = (random % OWNERS) * (random >> 32 & 1023) / 1023;
-    let tags = (0..4).filter(|bit| random >> (40 + bit) & 7 == 0).map(|bit| format!("tag-{bit}"));
+    let tags = (0..4).filter(|bit| one_in(8, random >> (40 + bit))).map(|bit| format!("tag-{bit}"));
     Claim {
         owner: format!("owner-{owner}"),
         pool: format!("pool-{}", random >> 8 & (POOLS - 1)),
-        arch: (if random >> 16 & 3 == 0 { "aarch64" } else { "x86_64" }).to_owned(),
-        kind: ["explicit", "auto", "scratch", "isolated"]
-            .get((random >> 20 & 3) as usize)
-            .copied()
-            .unwrap_or_default()
-            .to_owned(),
+        arch: (if one_in(4, random >> 16) { "aarch64" } else { "x86_64" }).to_owned(),
+        kind: match random >> 20 & 3 {
+            0 => "explicit",
+            1 => "auto",
+            2 => "scratch",
+            _ => "isolated",
+        }
+        .to_owned(),
         tags: tags.collect(),
-        raised: random >> 50 & 63 == 0,
+        raised: one_in(64, random >> 50),
         memory: Bytes(1 << 30),
         milli_cores: 2000,
         wall: Millis(60_000 + random % 3_600_000),
@@ -63,7 +70,7 @@ fn terms() -> Terms {
     most.push((Counter::Arch("aarch64".to_owned()), 600));
     let pools = (0..POOLS).map(|pool| format!("pool-{pool}")).collect();
     let limits = Limits { each_owner: Some(50), most: most.into_iter().collect(), pools };
-    Terms { limits, most_open: 2 * OPEN as usize, ..Terms::default() }
+    Terms { limits, most_open: 200_000, ..Terms::default() }
 }
 
 fn id(n: u64) -> TicketId {
@@ -97,10 +104,10 @@ fn tell(what: &str, mut times: Vec<Duration>) -> io::Result<bool> {
 fn main() -> io::Result<ExitCode> {
     let (mut tickets, mut held) = (Tickets::new(terms()), VecDeque::new());
     let began = Instant::now();
-    for n in 0..OPEN {
+    for n in 0..u64::from(OPEN) {
         note(&mut held, tickets.open(&id(n), claim(n), now(n)).unwrap_or_default());
     }
-    let filled = OPEN as f64 / began.elapsed().as_secs_f64();
+    let filled = f64::from(OPEN) / began.elapsed().as_secs_f64();
     writeln!(
         io::stdout(),
         "{} open, {} of them hold a place; opened at {filled:.0}/s",
@@ -109,7 +116,7 @@ fn main() -> io::Result<ExitCode> {
     )?;
     let (mut opened, mut closed, mut told) = (Vec::new(), Vec::new(), Vec::new());
     let began = Instant::now();
-    for n in OPEN..OPEN + ROUNDS {
+    for n in (OPEN..OPEN + ROUNDS).map(u64::from) {
         let (new, claim) = (id(n), claim(n));
         let before = Instant::now();
         let changes = tickets.open(&new, claim, now(n)).unwrap_or_default();
@@ -124,7 +131,7 @@ fn main() -> io::Result<ExitCode> {
         closed.push(before.elapsed());
         note(&mut held, changes);
     }
-    let rate = 2.0 * ROUNDS as f64 / began.elapsed().as_secs_f64();
+    let rate = 2.0 * f64::from(ROUNDS) / began.elapsed().as_secs_f64();
     let within = [
         tell("opened, and granted or put in line", opened)?,
         tell("closed, and the place granted to the next", closed)?,

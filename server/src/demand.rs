@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn an_attempt_with_a_ticket_counts_once_and_one_without_counts_too() {
         let ticket = tickets::Demand { pool: "big".into(), queued: amount(3), held: amount(2), attended: 1 };
-        let elsewhere = tickets::Demand { pool: "gone".into(), ..ticket.clone() };
+        let elsewhere = tickets::Demand { pool: "gone".into(), ..ticket };
         let (demands, _dir, _) = demands(&[ticket, elsewhere]);
         let places = demands.0.placing.places();
         let sizes = two_cores_and_a_gib();

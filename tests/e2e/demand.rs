@@ -1,6 +1,7 @@
 //! What pools need, told to autoscalers; and a day of history on nodes.
 
 use std::{
+    fmt::Write as _,
     fs,
     process::{Command, Output},
 };
@@ -80,7 +81,7 @@ fn a_day_of_history_is_packed_on_nodes_for_sizes_by_hand_and_for_ours() {
     // forty a day, one after the other, each asks for eight times what it needs
     for n in 0..80_u64 {
         let arrival = 1_795_132_800_000 + n * 2_160_000;
-        text += &format!("zlib,{arrival},600000,1,{},{}\n", 1_u64 << 30, 8_u64 << 30);
+        writeln!(text, "zlib,{arrival},600000,1,{},{}", 1_u64 << 30, 8_u64 << 30).unwrap();
     }
     fs::write(&file, text).unwrap();
     let file = file.to_str().unwrap();

@@ -119,8 +119,8 @@ impl Site {
     fn everything(&self, token: &str) -> Vec<(String, String)> {
         let mut answers = Vec::new();
         for path in PATHS {
+            let joint = if path.contains('?') { "&" } else { "?" };
             for project in ["", "project=spack/packages", "project=other/one"] {
-                let joint = if path.contains('?') { "&" } else { "?" };
                 let path = format!("{path}{joint}range=all&{project}");
                 answers.push((path.clone(), self.page(token, &path)));
             }

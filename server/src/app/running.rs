@@ -18,6 +18,7 @@ use crate::{
     http,
     incoming::Listener,
     ingest::Worker,
+    stats::Stats,
     store::Store,
     ticketing::Keeper,
 };
@@ -45,14 +46,17 @@ pub(super) struct Running {
     pub(super) worker: Long,
 }
 
+/// Nobody waits for it: who asks meanwhile waits for what is left.
+fn warm(tasks: &TaskTracker, stats: Stats) {
+    drop(tasks.spawn_blocking(move || stats.warm()));
+}
+
 impl Running {
     /// Starts every part.
     pub(super) fn start(mut app: App) -> Self {
-        let (tasks, streams, calls) = (TaskTracker::new(), TaskTracker::new(), Calls::default());
+        let (tasks, streams, calls, health) = <(TaskTracker, TaskTracker, Calls, HealthReporter)>::default();
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
-        let (health, stats) = (HealthReporter::new(), app.learned.stats().clone());
-        // nobody waits for it: who asks meanwhile waits for what is left
-        drop(tasks.spawn_blocking(move || stats.warm()));
+        warm(&tasks, app.learned.stats().clone());
         let watch = watch::all(&mut app, health.clone(), &telling);
         let App { config, listeners, store, worker, keeper, token, signing, hooks, .. } = app;
         let (connections, shown) = (files::connections(), Arc::new(config.in_force()));

@@ -133,14 +133,11 @@ fn cut(body: &Value) -> Value {
             // nobody reads those, but they are not missing either
             Value::Null | Value::Array(_) | Value::Object(_) => Value::Null,
         };
-        let place = match object {
-            Some(object) => cut.entry(object).or_insert_with(|| Value::Object(Map::new())),
-            None => {
-                cut.insert(field.to_owned(), kept);
-                continue;
-            }
+        let Some(object) = object else {
+            cut.insert(field.to_owned(), kept);
+            continue;
         };
-        if let Value::Object(place) = place {
+        if let Value::Object(place) = cut.entry(object).or_insert_with(|| Value::Object(Map::new())) {
             place.insert(field.to_owned(), kept);
         }
     }

@@ -25,6 +25,7 @@ use super::{
     trace,
 };
 use crate::{
+    clock::Clock,
     domain::{AttemptId, End, Evidence, Key, Told},
     gantry::{Ended, Job},
     grpc,
@@ -112,7 +113,7 @@ impl Follower {
 
     /// Gives up attempts that never came: most jobs have no agent.
     fn forget_old(&mut self) {
-        let now = SystemTime::now();
+        let now = now();
         let is_old = |since: &SystemTime| now.duration_since(*since).is_ok_and(|time| time >= TOLD_FOR);
         let mut old = Vec::new();
         while self.told.len() > TOLD || self.told.front().is_some_and(|(since, _)| is_old(since)) {
@@ -123,6 +124,11 @@ impl Follower {
             drop(tokio::task::spawn_blocking(move || old.into_iter().for_each(Kept::forget)));
         }
     }
+}
+
+fn now() -> SystemTime {
+    let since = Duration::from_millis(Clock.now_unix_ms());
+    SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// The next hook: one of before the start first.
@@ -137,19 +143,18 @@ async fn next(found: &mut VecDeque<Waiting>, queue: &mut mpsc::Receiver<Waiting>
 async fn follow(parts: Arc<Parts>, waiting: Waiting, stop: CancellationToken) -> Option<(SystemTime, Kept)> {
     let Waiting { ended, name, kept, told_since, mut answer } = waiting;
     loop {
-        let (told, settled) = match answer.take() {
-            Some(answer) => (ended.told.clone(), answer.await.ok()),
-            None => {
-                let asked = if told_since.is_some() {
-                    Some(ended.told.clone())
-                } else {
-                    stop.run_until_cancelled(parts.ask_or_not(&ended)).await
-                };
-                // what stands in a file is asked about after the next start
-                let told = asked.or_else(|| kept.is_none().then(|| ended.told.clone()))?;
-                let settled = parts.ingest.tell_in_turn(told.clone()).await;
-                (told, settled)
-            }
+        let (told, settled) = if let Some(answer) = answer.take() {
+            (ended.told.clone(), answer.await.ok())
+        } else {
+            let asked = if told_since.is_some() {
+                Some(ended.told.clone())
+            } else {
+                stop.run_until_cancelled(parts.ask_or_not(&ended)).await
+            };
+            // what stands in a file is asked about after the next start
+            let told = asked.or_else(|| kept.is_none().then(|| ended.told.clone()))?;
+            let settled = parts.ingest.tell_in_turn(told.clone()).await;
+            (told, settled)
         };
         match settled {
             None => {
@@ -163,7 +168,7 @@ async fn follow(parts: Arc<Parts>, waiting: Waiting, stop: CancellationToken) ->
             Some(Settled::Remembered) => {
                 name.keep();
                 let kept = tokio::task::spawn_blocking(move || kept.map(|kept| kept.tell(&told))).await;
-                return Some((told_since.unwrap_or_else(SystemTime::now), kept.ok().flatten()?));
+                return Some((told_since.unwrap_or_else(now), kept.ok().flatten()?));
             }
             Some(Settled::Now | Settled::Known) => {
                 name.keep();

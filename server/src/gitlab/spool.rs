@@ -122,7 +122,7 @@ impl Spool {
     fn find(&self, written: SystemTime, path: PathBuf) -> Option<Found> {
         let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
         let is_told = kind == TOLD;
-        let was_told = !is_told && path.with_extension(TOLD).exists();
+        let was_told = !is_told && path.with_extension(TOLD).try_exists().unwrap_or(false);
         if kind == NEW || (kind == HOOK && was_told) {
             forget(&path);
             return None;

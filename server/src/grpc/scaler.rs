@@ -312,10 +312,11 @@ mod tests {
                 fixture.service.stream_is_active(ask()).await.map(drop).unwrap_err(),
                 fixture.service.get_metric_spec(ask()).await.map(drop).unwrap_err(),
             ];
-            let fits = |status: &Status| {
-                status.code() == tonic::Code::InvalidArgument && status.message().contains(part)
-            };
-            assert!(refused.iter().all(fits), "{refused:?}");
+            assert!(
+                refused.iter().all(|status| status.code() == tonic::Code::InvalidArgument),
+                "{refused:?}"
+            );
+            assert!(refused.iter().all(|status| status.message().contains(part)), "{refused:?}");
         }
         let ask = GetMetricsRequest { metric_name: "places".into(), ..GetMetricsRequest::default() };
         let status = fixture.service.get_metrics(Request::new(ask)).await.unwrap_err();

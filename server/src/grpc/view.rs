@@ -98,9 +98,9 @@ mod tests {
         View { private: Arc::new(private), caller: Arc::new(caller) }
     }
 
-    fn key() -> Option<pb::Key> {
+    fn key() -> pb::Key {
         let labels = [("customer", "acme"), ("stage", "build")].map(|(n, v)| (n.to_owned(), v.to_owned()));
-        Some(pb::Key { project: "spack/packages".into(), labels: labels.into(), ..pb::Key::default() })
+        pb::Key { project: "spack/packages".into(), labels: labels.into(), ..pb::Key::default() }
     }
 
     fn verdict() -> pb::Verdict {
@@ -119,8 +119,8 @@ mod tests {
 
     /// All that `view` shows, in one text.
     fn shown(view: &View) -> String {
-        let summary = view.summary(pb::Summary { key: key(), ..pb::Summary::default() });
-        let running = vec![pb::Running { key: key(), ..pb::Running::default() }];
+        let summary = view.summary(pb::Summary { key: Some(key()), ..pb::Summary::default() });
+        let running = vec![pb::Running { key: Some(key()), ..pb::Running::default() }];
         let watched = view.watched(pb::WatchResponse { running, ended: Vec::new() });
         let mut flaky = [pb::Flaky { signature_line: "error: acme".into(), ..pb::Flaky::default() }];
         view.flaky(&mut flaky);

@@ -179,12 +179,14 @@ async fn an_issuer_is_believed_by_the_ca_that_the_operator_names_and_by_no_other
     let url = format!("https://localhost:{}/keys", listener.local_addr().unwrap().port());
     let script =
         Script::from([("/keys".to_owned(), ("200 OK\r\nContent-Length: 4".to_owned(), "keys".to_owned()))]);
+    let answering = async move |stream| {
+        // who does not believe the certificate hangs up
+        let Ok(stream) = tls.acceptor().accept(stream).await else { return };
+        answer(stream, Arc::new(Mutex::new(script.clone())), Arc::default()).await;
+    };
     let serving = TaskTracker::new().spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            // who does not believe the certificate hangs up
-            if let Ok(stream) = tls.acceptor().accept(stream).await {
-                answer(stream, Arc::new(Mutex::new(script.clone())), Arc::default()).await;
-            }
+            answering(stream).await;
         }
     });
     let by = async |ca: Option<&str>| {

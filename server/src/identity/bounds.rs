@@ -331,7 +331,7 @@ mod tests {
         let bounds = bounds.or(Bounds::OF_JOB);
         let note = |key: &str, at| usage.note(&bounds, Bound::Keys, key, start + Duration::from_secs(at));
         assert!(note("a", 0).is_ok() && note("b", 1).is_ok() && note("a", 2).is_ok());
-        assert_eq!(note("c", 600).unwrap_err().after, Duration::from_secs(3000));
+        assert_eq!(note("c", 600).unwrap_err().after, Duration::from_mins(50));
         assert!(note("c", 3600).is_ok());
         let first = usage.stream(&bounds).unwrap();
         assert_eq!(usage.stream(&bounds).unwrap_err().bound, Bound::Streams);

@@ -274,7 +274,7 @@ mod tests {
         for (id, given, gib) in [("2", 10, 64), ("1", 20, 96)] {
             let (job, given_unix_ms) = (JobName::of(&key), Some(given));
             let killed = Verdict { cause: Cause::Oom, next: bigger(gib), ..verdict(&ended(id, 0)) };
-            store::put_verdict(&mut batch, 7, &Verdict { job, given_unix_ms, ..killed }).unwrap();
+            store::put_verdict(&mut batch, 7, &Verdict { given_unix_ms, job, ..killed }).unwrap();
         }
         store.commit(batch).await.unwrap();
         let ingest = started(&store, 2).await;

@@ -149,9 +149,8 @@ fn with_the_spread_hint_a_long_build_keeps_no_node_of_short_ones_open() {
 #[test]
 fn the_same_day_has_the_same_outcome() {
     let rows: Vec<Row> = (0..300)
-        .map(|n| {
-            (["a", "b", "c"][n as usize % 3], [n * 7 % 200, 1 + n * 13 % 90, 1 + n % 8, 1 + n * 5 % 20, 16])
-        })
+        .zip(["a", "b", "c"].into_iter().cycle())
+        .map(|(n, package)| (package, [n * 7 % 200, 1 + n * 13 % 90, 1 + n % 8, 1 + n * 5 % 20, 16]))
         .collect();
     let once = || {
         let fleet = fleet("8x32GiB:3,16x64GiB");

@@ -1,6 +1,6 @@
 //! Hooks that wait on disk: what a stop, a kill and damage leave of them.
 
-use std::{fs, path::Path, time::SystemTime};
+use std::{fs, path::Path};
 
 use super::*;
 
@@ -20,6 +20,11 @@ async fn until(what: impl Fn() -> bool) {
     while !what() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Whether this is the name of a hook that waits for its attempt.
+fn is_told(name: &str) -> bool {
+    Path::new(name).extension() == Some("told".as_ref())
 }
 
 #[tokio::test]
@@ -46,7 +51,7 @@ async fn what_was_taken_is_worked_on_after_a_stop_and_then_its_file_goes() {
     assert_eq!(house.hooks.take(hook, None).await, Taken::Repeated, "it is known again");
     house.until("judged", 1).await;
     // nobody measured it: what was told waits for an agent
-    until(|| files(dir.path()).iter().all(|name| name.ends_with(".told"))).await;
+    until(|| files(dir.path()).iter().all(|name| is_told(name))).await;
     let key = crate::grpc::checked_key(Some(ended(9, "failed", "zlib@1.3 /abcdefg").job.key)).unwrap();
     assert!(house.ingest.again(&key).await.unwrap().is_some());
     house.end().await;
@@ -59,7 +64,7 @@ async fn an_end_that_was_told_before_its_attempts_settles_it_after_a_restart() {
     let fake = Fake::start([("projects/2/jobs/5/trace", vec![ok(log)])]).await;
     let house = House::over(&fake, Store::memory(), Some(open(dir.path(), &metrics)));
     house.hooks.take(ended(5, "success", "zlib@1.3 /abcdefg"), None).await;
-    until(|| files(dir.path()).iter().any(|name| name.ends_with(".told"))).await;
+    until(|| files(dir.path()).iter().any(|name| is_told(name))).await;
     house.end().await;
     // meanwhile the attempt has ended, and its summary is on disk
     let (store, mut batch) = (Store::memory(), store::Batch::default());
@@ -125,8 +130,8 @@ async fn damaged_and_half_written_files_cost_themselves_alone() {
     let first = hooks.join(&files(dir.path())[0]);
     fs::copy(&first, first.with_extension("told")).unwrap();
     let (_spool, found) = open(dir.path(), &Arc::new(Metrics::new()));
-    assert!(found.len() == 1 && found[0].told_since.is_some_and(|since| since <= SystemTime::now()));
-    assert!(files(dir.path()).iter().all(|name| name.ends_with(".told")));
+    assert!(found.len() == 1 && found[0].told_since.is_some());
+    assert!(files(dir.path()).iter().all(|name| is_told(name)));
 }
 
 #[tokio::test]

@@ -229,7 +229,9 @@ async fn writes_the_store_of_this_format() {
     fill(&store, sample_of_v2, &summary).await;
     check(&store, sample_of_v2, &summary).await;
     let mut batch = Batch::default();
-    tickets_of_v4().iter().for_each(|ticket| put_ticket(&mut batch, ticket).unwrap());
+    for ticket in &tickets_of_v4() {
+        put_ticket(&mut batch, ticket).unwrap();
+    }
     store.commit(batch).await.unwrap();
     check_tickets(&store).await;
     store.close().await.unwrap();

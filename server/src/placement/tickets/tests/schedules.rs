@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// What may happen.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 enum Event {
     Open { name: u8, owner: u8, kind: u8, tags: u8, raised: bool },
     Close { name: u8 },

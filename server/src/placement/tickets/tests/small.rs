@@ -99,17 +99,12 @@ fn no_schedule_of_a_few_tickets_breaks_a_limit_grants_twice_or_leaks_a_place() {
     let mut seen = HashSet::new();
     let mut reached: Vec<Vec<Step>> = vec![Vec::new()];
     for _ in 0..6 {
-        let mut next = Vec::new();
-        for schedule in reached {
-            for step in steps() {
-                let longer = [schedule.as_slice(), &[step]].concat();
-                let machine = run(&longer);
-                if seen.insert(picture(&machine)) {
-                    next.push(longer);
-                }
-            }
-        }
-        reached = next;
+        let longer = |schedule: &Vec<Step>| {
+            let schedule = schedule.clone();
+            steps().map(move |step| [schedule.as_slice(), &[step]].concat())
+        };
+        let next = reached.iter().flat_map(longer).filter(|schedule| seen.insert(picture(&run(schedule))));
+        reached = next.collect();
     }
     // what is left of each of them ends, and nothing stays
     for schedule in &reached {
