@@ -139,8 +139,7 @@ pub(crate) fn restore(
     let mut filling = Filling::begin(settings, unpacker.identity)?;
     if let Some(mut before) = before.map(Unpacker::begin).transpose().with_context(|| half(&settings.dir))? {
         while let Some(entries) = before.next().with_context(|| half(&settings.dir))? {
-            let keys = entries.iter().map(|entry| entry.key.as_slice());
-            filling.lay_out(keys).with_context(|| half(&settings.dir))?;
+            filling.lay_out(&entries).with_context(|| half(&settings.dir))?;
         }
     }
     let mut count = 0;

@@ -100,6 +100,18 @@ impl Directory {
         Ok(copy)
     }
 
+    /// Whether the copy takes less of the disk than the engine's files. Not if that cannot be told.
+    pub(super) fn is_copy_smaller(&self) -> bool {
+        let sizes =
+            bytes_below(&self.path.join(COPY)).and_then(|copy| Ok((copy, bytes_below(&self.engine())?)));
+        sizes.is_ok_and(|(copy, now)| copy < now)
+    }
+
+    /// Removes a copy that nobody wants.
+    pub(super) fn drop_copy(&self) -> Result<(), OpenError> {
+        remove_all(&self.path.join(COPY))
+    }
+
     /// Puts a copy that is whole and on the disk in the place of the engine's files. A crash leaves the one or the other.
     pub(super) fn swap_copy(&self) -> Result<(), OpenError> {
         let (engine, copy, replaced) = (self.engine(), self.path.join(COPY), self.path.join(REPLACED));

@@ -3,7 +3,8 @@
 //! sled writes a leaf anew for every tenth change of it, and what it wrote before is dead space that stays. So all keys of the store come
 //! first, empty, and then each value once ([`Engine::lay_out`]). Not a stretch of the store at a time: the dead space of the second
 //! stretch's keys makes sled move the values of the first (1.3 times the payload instead of 1.2 at 100 MiB, 1.9 instead of 1.4 at 10).
-//! Values shorter than some hundred bytes gain nothing by it: the dead space of their keys is larger than they are.
+//! Values shorter than some hundred bytes gain nothing by it: the dead space of their keys is larger than they are. Those come in batches
+//! alone.
 
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,9 @@ use super::{
 /// Entries of one batch. Where keys were not laid out, large ones save disk: 1.6 times the payload instead of 2.4 for single ones; still
 /// larger ones lose it again.
 const BATCH_ENTRIES: usize = 512;
+
+/// Bytes of a value from which on its key is laid out first.
+const LAID_OUT_FROM: usize = 256;
 
 /// A data directory that is being filled. No server opens it before it is whole.
 #[derive(Debug)]
@@ -47,13 +51,13 @@ impl Filling {
         Ok(Self { directory, filler, marker })
     }
 
-    /// Makes room for the values of these keys, in their order; each of them must be put later. To be called for all of them before
+    /// Makes room for these entries, in the order of their keys; each of them must be put later. To be called for all of them before
     /// any is put: then the store is small at once.
     ///
     /// # Errors
     /// The disk is full or broken.
-    pub fn lay_out<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Result<(), OpenError> {
-        self.filler.lay_out(keys)
+    pub fn lay_out<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Result<(), OpenError> {
+        self.filler.lay_out(entries)
     }
 
     /// Adds an entry with the version it has.
@@ -92,8 +96,9 @@ impl Filler {
         Ok(Self { engine, identity, dir: dir.to_owned(), waiting: Vec::new(), bytes: 0 })
     }
 
-    pub(super) fn lay_out<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Result<(), OpenError> {
-        self.engine.lay_out(keys).map_err(|error| self.failed(error))
+    pub(super) fn lay_out<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Result<(), OpenError> {
+        let long = entries.into_iter().filter(|entry| entry.value.value.len() >= LAID_OUT_FROM);
+        self.engine.lay_out(long.map(|entry| entry.key.as_slice())).map_err(|error| self.failed(error))
     }
 
     pub(super) fn put(&mut self, entry: Entry) -> Result<(), OpenError> {

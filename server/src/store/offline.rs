@@ -79,7 +79,7 @@ impl Offline {
         }
     }
 
-    /// Copies what is alive into fresh files, reads them back, and puts them in the place of the old ones.
+    /// Copies what is alive into fresh files, reads them back, and puts them in the place of the old ones, if they are smaller.
     ///
     /// # Errors
     /// There is no room, or the store cannot be read. The old files are then as they were.
@@ -87,11 +87,9 @@ impl Offline {
         let path = self.directory.begin_copy()?;
         let failed = |reason: String| OpenError::Engine { dir: path.clone(), reason };
         let mut filler = Filler::begin(&path, cache_bytes, self.identity)?;
-        // first all keys, then their values
+        // first the keys, then the values
         let unwritten = |error: OpenError| StoreError::Unavailable(error.to_string());
-        let laid_out = self.each_page(|page| {
-            filler.lay_out(page.iter().map(|entry| entry.key.as_slice())).map_err(unwritten)
-        });
+        let laid_out = self.each_page(|page| filler.lay_out(&page).map_err(unwritten));
         laid_out.map_err(|error: StoreError| failed(error.to_string()))?;
         let mut done = 0;
         let copied = self.each(|entry| {
@@ -112,6 +110,6 @@ impl Offline {
             return Err(failed(format!("the copy holds {read} of {copied} entries; the old files stay")));
         }
         old.close().and_then(|()| copy.engine.close()).map_err(|error| failed(error.0))?;
-        copy.directory.swap_copy()
+        if copy.directory.is_copy_smaller() { copy.directory.swap_copy() } else { copy.directory.drop_copy() }
     }
 }

@@ -116,7 +116,7 @@ async fn a_restored_and_a_compact_store_of_10_mb_take_at_most_1_6_times_what_is_
     let new = tempfile::tempdir().unwrap();
     let mut filling = Filling::begin(&settings(new.path()), identity).unwrap();
     let (entries, bytes) = payload(10 << 20);
-    filling.lay_out(entries.iter().map(|entry| entry.key.as_slice())).unwrap();
+    filling.lay_out(&entries).unwrap();
     for entry in entries {
         filling.put(entry).unwrap();
     }
@@ -132,6 +132,28 @@ async fn a_restored_and_a_compact_store_of_10_mb_take_at_most_1_6_times_what_is_
     let store = offline(&new);
     small(&store);
     assert_eq!(self::entries(&store), before);
+}
+
+#[tokio::test]
+async fn compacting_never_makes_a_store_larger_also_one_of_short_values() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    for n in 0..60_u32 {
+        let mut batch = Batch::default();
+        for part in 0..100_u32 {
+            batch.put(format!("s{n:03}-{part:03}").into_bytes(), part.to_be_bytes().repeat(20));
+        }
+        store.commit(batch).await.unwrap();
+    }
+    store.close().await.unwrap();
+    let mut sizes = Vec::new();
+    for _ in 0..3 {
+        let store = offline(&dir);
+        sizes.push(store.bytes_on_disk());
+        store.compact(4 << 20, |_| {}).unwrap();
+    }
+    assert!(sizes.is_sorted_by(|before, after| after <= before), "{sizes:?}");
+    assert_eq!(entries(&offline(&dir)).len(), 6000);
 }
 
 #[test]
