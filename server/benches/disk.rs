@@ -253,7 +253,7 @@ fn compact(mib: u64, out: &mut impl io::Write) -> Result<bool> {
     }
     // as a backup has them
     entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-    filling.lay_out(entries.iter().map(|entry| entry.key.as_slice()))?;
+    filling.lay_out(&entries)?;
     entries.into_iter().try_for_each(|entry| filling.put(entry))?;
     filling.end()?;
     compacted(&data, payload, out)

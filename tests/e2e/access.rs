@@ -6,7 +6,7 @@ use plimsoll_tests::{Agent, Answer, Programs, Server};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 
 /// The tokens are `runner-secret`, `reader-secret` and `spack-secret`.
-const ACCESS: &str = r#"
+pub(crate) const TOKENS: &str = r#"
     [[token]]
     name = "runner"
     sha256 = "fc3bb7e233956dc858eb7bb0580c89461d5da2871ba406fadaff31eca673ef82"
@@ -23,7 +23,8 @@ const ACCESS: &str = r#"
     sha256 = "5ff13bf94042745a300e733dcf793c98a31919b0e191ea318debfa7ed1664fa7"
     roles = ["reader", "caller"]
     projects = ["spack/*"]
-
+"#;
+const CERTIFICATES: &str = r#"
     [[certificate]]
     dns_name = "runner-1.example.com"
     roles = ["agent"]
@@ -78,7 +79,7 @@ impl Site {
     fn start(more: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         certificates(dir.path());
-        fs::write(dir.path().join("access.toml"), ACCESS).unwrap();
+        fs::write(dir.path().join("access.toml"), [TOKENS, CERTIFICATES].concat()).unwrap();
         let file = |name: &str| dir.path().join(name).display().to_string();
         let (access, cert, key) = (file("access.toml"), file("server.crt"), file("server.key"));
         let options = ["--access-file", &access, "--tls-cert-file", &cert, "--tls-key-file", &key];

@@ -8,25 +8,10 @@ use std::{
 
 use plimsoll_tests::{Agent, Programs, Server};
 
-/// The tokens are `runner-secret`, `reader-secret` and `spack-secret`, and `other-secret`.
-const ACCESS: &str = r#"
-    [[token]]
-    name = "runner"
-    sha256 = "fc3bb7e233956dc858eb7bb0580c89461d5da2871ba406fadaff31eca673ef82"
-    roles = ["agent", "caller"]
-    trusted = true
+use crate::access::TOKENS;
 
-    [[token]]
-    name = "dashboard"
-    sha256 = "f03319dee240faa729e0cfa7ab5ffd80a1d64a127e3643f239009abff6382914"
-    roles = ["reader"]
-
-    [[token]]
-    name = "spack"
-    sha256 = "5ff13bf94042745a300e733dcf793c98a31919b0e191ea318debfa7ed1664fa7"
-    roles = ["reader", "caller"]
-    projects = ["spack/*"]
-
+/// The token is `other-secret`.
+const OTHER: &str = r#"
     [[token]]
     name = "other"
     sha256 = "OTHER"
@@ -78,7 +63,7 @@ impl Site {
     fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let access = dir.path().join("access.toml");
-        fs::write(&access, ACCESS.replace("OTHER", &sha256("other-secret"))).unwrap();
+        fs::write(&access, [TOKENS, &OTHER.replace("OTHER", &sha256("other-secret"))].concat()).unwrap();
         let access = access.display().to_string();
         let options = ["--access-file", &access, "--private-labels", "customer,hr-*", "--private-logs", "on"];
         let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();

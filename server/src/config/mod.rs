@@ -3,6 +3,7 @@
 //! Every source is read whole, every value is checked, also one that a stronger source overrides, and all mistakes are
 //! reported at once, each with its place. The only module that reads the environment.
 
+mod args;
 mod parse;
 mod source;
 mod table;
@@ -16,8 +17,8 @@ use std::{
 };
 
 use crate::{admission, gantry, gitlab, ingest::Retain, predict, privacy, retry, shadow, stats};
+pub use args::Args;
 pub(crate) use parse::share as parse_share;
-pub use source::Args;
 
 /// Why no spans are sent.
 pub(crate) const NO_TRACES: &str = "this program is built without traces; build it with `--features otlp`";
@@ -214,7 +215,7 @@ impl Config {
             name: setting.name,
             value: (setting.get)(self),
             place: place(setting.name),
-            meaning: source::meaning(setting.name),
+            meaning: args::meaning(setting.name),
         };
         table::SETTINGS.iter().map(row).collect()
     }

@@ -1,0 +1,336 @@
+//! Settings as options of the command line, a field for each.
+
+use std::path::PathBuf;
+
+use clap::{CommandFactory as _, Parser};
+
+/// Keeps what CI builds used, predicts what the next one needs, and judges failed ones.
+///
+/// Every setting can be given as an option (--grpc-listen), as a variable (PLIMSOLL_GRPC_LISTEN) or in the file
+/// (`grpc_listen`): the option wins over the variable, the variable over the file. --print-config lists them all.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "plimsoll-server", version)]
+pub struct Args {
+    /// Settings file (TOML); also PLIMSOLL_CONFIG.
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Prints what is in force, with the place of each value, and ends.
+    #[arg(long)]
+    pub print_config: bool,
+    /// Directory of the store; made if it is missing [default: plimsoll-data].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+    /// Address for gRPC [default: 127.0.0.1:7410].
+    #[arg(long, value_name = "IP:PORT")]
+    grpc_listen: Option<String>,
+    /// Address for HTTP: the web page, /v1/allocation, /v1/collect, /metrics, /livez, /readyz [default: 127.0.0.1:7411].
+    #[arg(long, value_name = "IP:PORT")]
+    http_listen: Option<String>,
+    /// PEM file of the certificate for gRPC and HTTP, with those that sign it; read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    tls_cert_file: Option<String>,
+    /// PEM file of its private key.
+    #[arg(long, value_name = "FILE")]
+    tls_key_file: Option<String>,
+    /// PEM file of the CA certificates whose clients are believed to be who their certificate says.
+    #[arg(long, value_name = "FILE")]
+    tls_client_ca_file: Option<String>,
+    /// on: a client without such a certificate is sent away [default: off].
+    #[arg(long, value_name = "ON|OFF")]
+    tls_client_required: Option<String>,
+    /// on: addresses that others can reach may be served without TLS, because the network keeps strangers out [default: off].
+    #[arg(long, value_name = "ON|OFF")]
+    plain_text: Option<String>,
+    /// File that says who may call what (tokens, issuers of tokens, certificates); changes are taken over. Without it everybody may
+    /// call everything.
+    #[arg(long, value_name = "FILE")]
+    access_file: Option<String>,
+    /// Names of labels whose values only those readers see whose `projects` name the attempt's, and operators. Commas between;
+    /// `customer*` stands for all that begin so.
+    #[arg(long, value_name = "NAMES")]
+    private_labels: Option<String>,
+    /// on: the same for lines of logs in verdicts [default: off].
+    #[arg(long, value_name = "on|off")]
+    private_logs: Option<String>,
+    /// What is logged, for example info or `plimsoll_server=debug` [default: info].
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    /// text or json [default: text].
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// Collector that spans are sent to by OTLP over gRPC, for example <http://127.0.0.1:4317> (only if built with `--features otlp`).
+    #[arg(long, value_name = "URL")]
+    otlp_endpoint: Option<String>,
+    /// Memory for the storage engine's cache [default: 64MiB].
+    #[arg(long, value_name = "SIZE")]
+    store_cache: Option<String>,
+    /// Finished attempts kept in memory to learn from [default: 1000000].
+    #[arg(long, value_name = "N")]
+    history_attempts: Option<String>,
+    /// Attempts that may be open at once [default: 100000].
+    #[arg(long, value_name = "N")]
+    open_attempts: Option<String>,
+    /// An attempt whose agent is silent for this long is closed as lost [default: 1day].
+    #[arg(long, value_name = "TIME")]
+    abandon_after: Option<String>,
+    /// Age after which the samples of an ended attempt become one row for 15 seconds, peaks kept [default: 30days].
+    #[arg(long, value_name = "TIME")]
+    series_full_for: Option<String>,
+    /// Age after which only the summary of an ended attempt is left [default: 1year].
+    #[arg(long, value_name = "TIME")]
+    series_keep_for: Option<String>,
+    /// Age after which an ended attempt goes as a whole [default: never].
+    #[arg(long, value_name = "TIME")]
+    summaries_keep_for: Option<String>,
+    /// Most bytes of samples of ended attempts; the oldest go first [default: no bound].
+    #[arg(long, value_name = "SIZE")]
+    series_max_bytes: Option<String>,
+    /// Time for running requests to end when the server stops [default: 20s].
+    #[arg(long, value_name = "TIME")]
+    drain_timeout: Option<String>,
+    /// Memory request for a key that nothing is known of.
+    #[arg(long, value_name = "SIZE")]
+    default_memory_request: Option<String>,
+    /// Memory limit for a key that nothing is known of.
+    #[arg(long, value_name = "SIZE")]
+    default_memory_limit: Option<String>,
+    /// Largest memory that a prediction may ask for, for example the runner's maximum.
+    #[arg(long, value_name = "SIZE")]
+    memory_cap: Option<String>,
+    /// Price of one attempt lost for memory, in GiB x h of held memory [default: what an average build holds].
+    #[arg(long, value_name = "NUMBER")]
+    failure_price: Option<String>,
+    /// Largest share of attempts that may need more than their limit, for example 1%.
+    #[arg(long, value_name = "SHARE")]
+    max_failures: Option<String>,
+    /// Largest share of the last size by which a predicted memory size may go down at once, for example 25%; less than 5% is
+    /// left as it is [default: sizes follow at once].
+    #[arg(long, value_name = "SHARE")]
+    max_decrease: Option<String>,
+    /// Attempts of one job, the first included, that verdicts allow [default: 3].
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<String>,
+    /// on: predict and show it, but put it into force only for the builds of --shadow-apply [default: off].
+    #[arg(long, value_name = "SWITCH")]
+    shadow: Option<String>,
+    /// Shares of the builds, by stack, for which predictions are in force in shadow mode, for example `e4s=10%,*=1%` [default: none].
+    #[arg(long, value_name = "LIST")]
+    shadow_apply: Option<String>,
+    /// Directory with more rules for lines of logs (*.toml, or Spack's taxonomy as *.yaml); changes are taken over, at once
+    /// with SIGHUP.
+    #[arg(long, value_name = "DIR")]
+    rules_dir: Option<String>,
+    /// File with other terms of retries for some projects, stacks or causes ([[terms]] tables); changes are taken over as those
+    /// of --rules-dir.
+    #[arg(long, value_name = "FILE")]
+    retry_policy: Option<String>,
+    /// File with the pools that builds run in, and the rules that put them there ([[pool]], [[rule]] and [kind.NAME] tables);
+    /// changes are taken over as those of --rules-dir.
+    #[arg(long, value_name = "FILE")]
+    pools_file: Option<String>,
+    /// Project of the specs that stock Spack asks for [default: that of the newest attempt].
+    #[arg(long, value_name = "PATH")]
+    allocation_project: Option<String>,
+    /// What stock Spack is sent beside the two requests: any of `memory_limit,cpu_limit,build_jobs,ephemeral_storage`.
+    #[arg(long, value_name = "LIST")]
+    allocation_extras: Option<String>,
+    /// The runner's `memory_request_overwrite_max_allowed`; a job that asks for more fails.
+    #[arg(long, value_name = "SIZE")]
+    allocation_max_memory_request: Option<String>,
+    /// The runner's `memory_limit_overwrite_max_allowed`.
+    #[arg(long, value_name = "SIZE")]
+    allocation_max_memory_limit: Option<String>,
+    /// The runner's `cpu_request_overwrite_max_allowed`.
+    #[arg(long, value_name = "CORES")]
+    allocation_max_cpu_request: Option<String>,
+    /// The runner's `cpu_limit_overwrite_max_allowed`.
+    #[arg(long, value_name = "CORES")]
+    allocation_max_cpu_limit: Option<String>,
+    /// Disk that jobs of a stack shall ask for, which nobody measures: `e4s=40GiB,*=20GiB`, `*` for all others. Needed for
+    /// `ephemeral_storage` among `allocation_extras`.
+    #[arg(long, value_name = "LIST")]
+    allocation_ephemeral_storage: Option<String>,
+    /// The runner's `ephemeral_storage_request_overwrite_max_allowed`.
+    #[arg(long, value_name = "SIZE")]
+    allocation_max_ephemeral_storage: Option<String>,
+    /// Exit codes at which GitLab shall try a job again: sent as `retry`.
+    #[arg(long, value_name = "LIST")]
+    allocation_retry_exit_codes: Option<String>,
+    /// After this time stock Spack is sent the defaults [default: 50ms].
+    #[arg(long, value_name = "TIME")]
+    allocation_within: Option<String>,
+    /// File that holds the secret token of GitLab's job hook; without it every hook is taken.
+    #[arg(long, value_name = "FILE")]
+    collect_token_file: Option<String>,
+    /// File that holds the signing token of GitLab's job hook (`whsec_..`); with it every hook must be signed.
+    #[arg(long, value_name = "FILE")]
+    collect_signing_file: Option<String>,
+    /// Where GitLab is, to be asked for the logs of failed jobs (<https://gitlab.example>); needs `gitlab_token_file`.
+    #[arg(long, value_name = "URL")]
+    gitlab_url: Option<String>,
+    /// File that holds a token of GitLab with the scope `read_api`.
+    #[arg(long, value_name = "FILE")]
+    gitlab_token_file: Option<String>,
+    /// PEM file of the CA that signs GitLab's certificate, beside those that the system trusts.
+    #[arg(long, value_name = "FILE")]
+    gitlab_ca_file: Option<String>,
+    /// Address for the admission webhook of Kubernetes, with TLS; without it there is none.
+    #[arg(long, value_name = "IP:PORT")]
+    admit_listen: Option<String>,
+    /// PEM file of the webhook's certificate; read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    admit_cert_file: Option<String>,
+    /// PEM file of its private key; read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    admit_key_file: Option<String>,
+    /// PEM file of the CA that signs the API server's certificate; without it every client is heard.
+    #[arg(long, value_name = "FILE")]
+    admit_client_ca_file: Option<String>,
+    /// What becomes of a job's pod: dry-run (logged and counted only) or on [default: dry-run].
+    #[arg(long, value_name = "MODE")]
+    admit_mode: Option<String>,
+    /// Namespaces whose pods are looked at [default: all that the cluster asks about].
+    #[arg(long, value_name = "LIST")]
+    admit_namespaces: Option<String>,
+    /// What is set: any of `memory_request,memory_limit,cpu_request,cpu_limit` [default: all].
+    #[arg(long, value_name = "LIST")]
+    admit_sizes: Option<String>,
+    /// Largest memory of a build's container, for example that of the namespace's `LimitRange`.
+    #[arg(long, value_name = "SIZE")]
+    admit_max_memory: Option<String>,
+    /// Most CPU of a build's container.
+    #[arg(long, value_name = "CORES")]
+    admit_max_cpu: Option<String>,
+    /// A prediction with less confidence sets nothing [default: 30%].
+    #[arg(long, value_name = "SHARE")]
+    admit_confidence: Option<String>,
+    /// Lets a job's variables say its project, owner, kind and whether it mends a hole, for its pool and priority: on or off
+    /// [default: off].
+    #[arg(long, value_name = "ON")]
+    admit_trust_variables: Option<String>,
+    /// Tells Kueue to end a build after this many times the wall time that 95 % of its like need (label
+    /// kueue.x-k8s.io/max-exec-time-seconds); without it Kueue is told nothing.
+    #[arg(long, value_name = "NUMBER")]
+    admit_max_time: Option<String>,
+    /// Builds whose like need longer than this (95 % of them) prefer nodes with others of that sort, and those that do not, too (label
+    /// plimsoll/length); without it no pod says how long it is.
+    #[arg(long, value_name = "TIME")]
+    admit_long_from: Option<String>,
+    /// After this time a pod is admitted as it is [default: 80ms].
+    #[arg(long, value_name = "TIME")]
+    admit_within: Option<String>,
+    /// Image of the agent that is put beside builds; without it none is.
+    #[arg(long, value_name = "IMAGE")]
+    admit_agent_image: Option<String>,
+    /// CPU of that agent, request and limit [default: 0.02].
+    #[arg(long, value_name = "CORES")]
+    admit_agent_cpu: Option<String>,
+    /// Memory of that agent, request and limit [default: 32MiB].
+    #[arg(long, value_name = "SIZE")]
+    admit_agent_memory: Option<String>,
+    /// Address at which that agent finds this server [default: <http://plimsoll:7410>].
+    #[arg(long, value_name = "URL")]
+    admit_agent_server: Option<String>,
+    /// Audience of a service account's token that the agent beside a build shows to this server, as `access_file` names it for an
+    /// issuer of the kind kubernetes; without it the agent shows none.
+    #[arg(long, value_name = "WORD")]
+    admit_agent_audience: Option<String>,
+    /// What a GiB and a core cost for an hour, as 0.005/0.04; of single pools after it, as 0.005/0.04, big=0.006/0.05.
+    #[arg(long, value_name = "PRICES")]
+    prices: Option<String>,
+    /// Currency of the prices, for example EUR.
+    #[arg(long, value_name = "NAME")]
+    currency: Option<String>,
+    /// Classes of branches and tags for statistics, NAME=PATTERN with spaces between; the first that takes a ref counts, and
+    /// "other" is what none takes [default: pull-request, tag and protected, as they are commonly named].
+    #[arg(long, value_name = "CLASSES")]
+    ref_classes: Option<String>,
+}
+
+/// What `--help` says of a setting; empty if it is not an option.
+pub(super) fn meaning(name: &str) -> String {
+    let command = Args::command();
+    let option = command.get_arguments().find(|option| option.get_id() == name);
+    option.and_then(clap::Arg::get_help).map(ToString::to_string).unwrap_or_default()
+}
+
+impl Args {
+    /// What the command line says of each setting.
+    #[expect(clippy::too_many_lines, reason = "a line for each setting")]
+    pub(super) fn values(&self) -> Vec<(&'static str, &Option<String>)> {
+        vec![
+            ("data_dir", &self.data_dir),
+            ("grpc_listen", &self.grpc_listen),
+            ("http_listen", &self.http_listen),
+            ("log", &self.log),
+            ("tls_cert_file", &self.tls_cert_file),
+            ("tls_key_file", &self.tls_key_file),
+            ("tls_client_ca_file", &self.tls_client_ca_file),
+            ("tls_client_required", &self.tls_client_required),
+            ("plain_text", &self.plain_text),
+            ("access_file", &self.access_file),
+            ("private_labels", &self.private_labels),
+            ("private_logs", &self.private_logs),
+            ("log_format", &self.log_format),
+            ("otlp_endpoint", &self.otlp_endpoint),
+            ("store_cache", &self.store_cache),
+            ("history_attempts", &self.history_attempts),
+            ("open_attempts", &self.open_attempts),
+            ("abandon_after", &self.abandon_after),
+            ("series_full_for", &self.series_full_for),
+            ("series_keep_for", &self.series_keep_for),
+            ("summaries_keep_for", &self.summaries_keep_for),
+            ("series_max_bytes", &self.series_max_bytes),
+            ("drain_timeout", &self.drain_timeout),
+            ("default_memory_request", &self.default_memory_request),
+            ("default_memory_limit", &self.default_memory_limit),
+            ("memory_cap", &self.memory_cap),
+            ("failure_price", &self.failure_price),
+            ("max_failures", &self.max_failures),
+            ("max_decrease", &self.max_decrease),
+            ("max_attempts", &self.max_attempts),
+            ("shadow", &self.shadow),
+            ("shadow_apply", &self.shadow_apply),
+            ("rules_dir", &self.rules_dir),
+            ("retry_policy", &self.retry_policy),
+            ("pools_file", &self.pools_file),
+            ("allocation_project", &self.allocation_project),
+            ("allocation_extras", &self.allocation_extras),
+            ("allocation_max_memory_request", &self.allocation_max_memory_request),
+            ("allocation_max_memory_limit", &self.allocation_max_memory_limit),
+            ("allocation_max_cpu_request", &self.allocation_max_cpu_request),
+            ("allocation_max_cpu_limit", &self.allocation_max_cpu_limit),
+            ("allocation_ephemeral_storage", &self.allocation_ephemeral_storage),
+            ("allocation_max_ephemeral_storage", &self.allocation_max_ephemeral_storage),
+            ("allocation_retry_exit_codes", &self.allocation_retry_exit_codes),
+            ("allocation_within", &self.allocation_within),
+            ("collect_token_file", &self.collect_token_file),
+            ("collect_signing_file", &self.collect_signing_file),
+            ("gitlab_url", &self.gitlab_url),
+            ("gitlab_token_file", &self.gitlab_token_file),
+            ("gitlab_ca_file", &self.gitlab_ca_file),
+            ("admit_listen", &self.admit_listen),
+            ("admit_cert_file", &self.admit_cert_file),
+            ("admit_key_file", &self.admit_key_file),
+            ("admit_client_ca_file", &self.admit_client_ca_file),
+            ("admit_mode", &self.admit_mode),
+            ("admit_namespaces", &self.admit_namespaces),
+            ("admit_sizes", &self.admit_sizes),
+            ("admit_max_memory", &self.admit_max_memory),
+            ("admit_max_cpu", &self.admit_max_cpu),
+            ("admit_confidence", &self.admit_confidence),
+            ("admit_trust_variables", &self.admit_trust_variables),
+            ("admit_max_time", &self.admit_max_time),
+            ("admit_long_from", &self.admit_long_from),
+            ("admit_within", &self.admit_within),
+            ("admit_agent_image", &self.admit_agent_image),
+            ("admit_agent_cpu", &self.admit_agent_cpu),
+            ("admit_agent_memory", &self.admit_agent_memory),
+            ("admit_agent_server", &self.admit_agent_server),
+            ("admit_agent_audience", &self.admit_agent_audience),
+            ("prices", &self.prices),
+            ("currency", &self.currency),
+            ("ref_classes", &self.ref_classes),
+        ]
+    }
+}
