@@ -8,11 +8,12 @@ use serde::Deserialize;
 
 use super::{
     Role,
-    bounds::{BoundsTable, Usages},
+    bounds::BoundsTable,
     claims::{Grant, Kind},
     fetched::{Fetched, Origin, safe_address},
     jwt::{Issuer, Keys},
     keys::KeySet,
+    usage::Usages,
 };
 
 /// Seconds by which the clocks of two machines may differ.
