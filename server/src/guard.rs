@@ -184,7 +184,7 @@ impl Guard {
     }
 
     /// Reads all files again if one has changed, or somebody `asked`.
-    fn look(&self, asked: bool) {
+    pub(crate) fn look(&self, asked: bool) {
         let Some(path) = &self.0.file else { return };
         let mut stamps = self.0.stamps.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = stamps.iter().any(|known| stamp(&known.0) != *known);

@@ -74,7 +74,8 @@ pub(super) fn apply(pod: &mut Pod, job: &Job, settings: &Settings, pool: &str) -
     true
 }
 
-/// A token that says which service account the pod has, to this server and nobody else. Only the agent has it, in a volume of its own.
+/// A token that says which service account the pod has, to this server and nobody else. Only the agent mounts it; no
+/// secret from the build, which is the same user in the same process namespace, and finds the agent's files in `/proc`.
 fn token(audience: &str) -> Volume {
     let token = ServiceAccountTokenProjection {
         audience: Some(audience.to_owned()),

@@ -112,8 +112,53 @@ fn status(denied: &Denied) -> Status {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::metrics::Metrics;
+
+    /// SHA-256 of `secret`.
+    const SECRET: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+
+    /// Somebody with the token `secret`, who may have one stream.
+    pub(in crate::grpc) struct OneStream {
+        dir: tempfile::TempDir,
+        guard: Guard,
+        role: Role,
+    }
+
+    impl OneStream {
+        pub(in crate::grpc) fn new(role: Role) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("access.toml");
+            std::fs::write(&path, Self::file(role, false)).unwrap();
+            let guard = Guard::open(Some(path), Arc::new(Metrics::new())).unwrap();
+            Self { dir, guard, role }
+        }
+
+        fn file(role: Role, trusted: bool) -> String {
+            let role = role.as_str();
+            format!(
+                "[[token]]\nname = \"one\"\nsha256 = \"{SECRET}\"\nroles = [\"{role}\"]\n\
+                 trusted = {trusted}\nbounds = {{ streams = 1 }}\n"
+            )
+        }
+
+        /// His question, let in.
+        pub(in crate::grpc) fn ask<T>(&self, message: T) -> Request<T> {
+            let secret = http::HeaderValue::from_static("Bearer secret");
+            let pass = Pass::new(&self.guard, Some(&secret), Arc::default(), self.role, "test").unwrap();
+            let mut request = Request::new(message);
+            request.extensions_mut().insert(Arc::clone(pass.caller()));
+            request.extensions_mut().insert(Arc::new(pass));
+            request
+        }
+
+        /// From now on he may do something else.
+        pub(in crate::grpc) fn change(&self) {
+            std::fs::write(self.dir.path().join("access.toml"), Self::file(self.role, true)).unwrap();
+            self.guard.look(true);
+        }
+    }
 
     #[test]
     fn a_call_that_no_guard_has_looked_at_comes_from_nobody() {

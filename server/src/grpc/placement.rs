@@ -63,7 +63,7 @@ impl Placement for PlacementService {
         &self,
         request: Request<pb::WatchTicketRequest>,
     ) -> Result<Response<Self::WatchTicketStream>, Status> {
-        self.tickets.watch(&caller(&request), request.get_ref()).map(Response::new)
+        self.tickets.watch(&request).map(Response::new)
     }
 
     async fn close_ticket(

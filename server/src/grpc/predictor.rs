@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     answers::Answers,
-    domain::{Evidence, History, Key, Prediction, UsedAttempt},
+    domain::{Evidence, Fault, History, Key, Prediction, UsedAttempt},
     identity::{Bound, Identity},
     ingest::{Ingest, Refusal},
     learned::Learned,
@@ -85,7 +85,9 @@ impl PredictorService {
         let found = self.ingest.find(&question.attempt).await;
         let found = found.map_err(|refusal| status::of_refusal(&refusal))?;
         let allowed = match &found {
-            Some((summary, _running)) => caller.may_see("attempt", &summary.key.project),
+            Some((summary, _running)) if caller.sees(&summary.key.project) => Ok(()),
+            // whose it is, is nobody else's business
+            Some(_) => Err(Fault::new("attempt", "is none that you may ask about")),
             None => caller.asks_about(&question.attempt, &mut question.key),
         };
         allowed.map_err(|fault| status::forbidden(&fault))?;
@@ -243,6 +245,13 @@ mod tests {
         for trusted in [false, true] {
             assert_eq!(kept(job(trusted), "ci:9").await, Err(tonic::Code::PermissionDenied));
         }
+        let mut question = Evidence::about(AttemptId::parse("ci:9").unwrap());
+        let refused = service.may_judge(&job(false), &mut question).await.unwrap_err();
+        assert_eq!(
+            refused.message(),
+            "attempt: is none that you may ask about",
+            "whose it is, it does not say"
+        );
     }
 
     #[test]

@@ -12,12 +12,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status};
 
 use super::{
+    guarded::admitted,
     outbound::{Answers, Outbound, outbound},
     status,
 };
 use crate::{
     demand::{Demands, PoolDemand, cores},
     domain::{Bytes, Fault},
+    identity::Identity,
     ingest::Refusal,
 };
 
@@ -139,18 +141,21 @@ impl ExternalScaler for ScalerService {
         let (trigger, _) = self.asked(request.get_ref())?;
         let place = Arc::clone(&self.streams).try_acquire_owned();
         let place = place.map_err(|_full| status::of_crowd("streams of scalers", STREAMS))?;
+        let admitted = admitted(&request);
+        let own_place = admitted.within(Identity::stream)?;
         let (outbound, answers) = outbound();
         let (demands, stopping) = (self.demands.clone(), self.stopping.clone());
         self.tasks.spawn(async move {
             let status = tokio::select! {
                 () = stopping.cancelled() => Some(status::of_refusal(&Refusal::Stopping)),
                 () = outbound.gone() => None,
+                status = admitted.over() => Some(status),
                 status = follow(&demands, &trigger.pool, &outbound) => Some(status),
             };
             if let Some(status) = status {
                 outbound.end(None, status);
             }
-            drop(place);
+            drop((place, own_place));
         });
         Ok(Response::new(answers))
     }
@@ -227,6 +232,8 @@ mod tests {
 
     use super::*;
     use crate::{
+        grpc::guarded::tests::OneStream,
+        identity::Role,
         metrics::Metrics,
         placement::tickets::{self, Amount},
         placing::Placing,
@@ -350,5 +357,20 @@ mod tests {
             held.push(open().await.unwrap());
         }
         assert_eq!(open().await.map(drop).unwrap_err().code(), tonic::Code::ResourceExhausted);
+    }
+
+    #[tokio::test]
+    async fn a_stream_has_one_of_its_callers_places_and_ends_when_access_changes_for_him() {
+        let (fixture, caller) = (fixture(), OneStream::new(Role::Reader));
+        let open = async || {
+            let asked = caller.ask(scaled(&[("pool", "big")]));
+            fixture.service.stream_is_active(asked).await.map(Response::into_inner)
+        };
+        let mut answers = open().await.unwrap();
+        assert!(!answers.next().await.unwrap().unwrap().result);
+        assert_eq!(open().await.map(drop).unwrap_err().code(), tonic::Code::ResourceExhausted);
+        caller.change();
+        let status = answers.next().await.unwrap().unwrap_err();
+        assert_eq!(status.code(), tonic::Code::Unavailable, "{status}");
     }
 }

@@ -131,12 +131,13 @@ impl Stats for StatsService {
         }
         let place = Arc::clone(&self.watchers).try_acquire_owned();
         let place = place.map_err(|_full| status::of_crowd("watchers", watch::WATCHERS))?;
+        let admitted = admitted(&request);
+        let own_place = admitted.within(Identity::stream)?;
         let (outbound, answers) = outbound();
         let (ingest, stopping, view) = (self.ingest.clone(), self.stopping.clone(), self.view(caller));
-        let admitted = admitted(&request);
         self.tasks.spawn(async move {
             watch::serve(&ingest, outbound, view, &stopping, admitted).await;
-            drop(place);
+            drop((place, own_place));
         });
         Ok(Response::new(answers))
     }

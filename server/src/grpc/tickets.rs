@@ -5,11 +5,12 @@ use std::{sync::Arc, time::Duration};
 use plimsoll_proto::v1 as pb;
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tonic::{Code, Status};
+use tonic::{Code, Request, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::{
     convert,
+    guarded::{Admitted, admitted, caller},
     outbound::{Answers, Outbound, outbound},
     status,
 };
@@ -65,33 +66,36 @@ impl TicketCalls {
 
     pub(super) fn watch(
         &self,
-        caller: &Identity,
-        asked: &pb::WatchTicketRequest,
+        request: &Request<pb::WatchTicketRequest>,
     ) -> Result<Answers<pb::WatchTicketResponse>, Status> {
+        let (asked, caller, admitted) = (request.get_ref(), caller(request), admitted(request));
         let id = convert::ticket_id("ticket", &asked.ticket).map_err(|fault| status::of_fault(&fault))?;
         let place = Arc::clone(&self.watchers).try_acquire_owned();
         let place = place.map_err(|_full| status::of_crowd("watchers of tickets", WATCHERS))?;
+        let own_place = admitted.within(Identity::stream)?;
         let watching =
-            self.ticketing.watch(&id, asked.hold, caller).map_err(|refusal| of_refusal(&refusal))?;
+            self.ticketing.watch(&id, asked.hold, &caller).map_err(|refusal| of_refusal(&refusal))?;
         let (outbound, answers) = outbound();
         let stopping = self.stopping.clone();
         self.tasks.spawn(async move {
-            serve(watching, outbound, &stopping).await;
-            drop(place);
+            serve(watching, outbound, &stopping, &admitted).await;
+            drop((place, own_place));
         });
         Ok(answers)
     }
 }
 
-/// Serves one watcher until the ticket has ended, the watcher has left or the server stops.
+/// Serves one watcher until the ticket has ended, the watcher has left or may not go on, or the server stops.
 async fn serve(
     watching: Watching,
     outbound: Outbound<pb::WatchTicketResponse>,
     stopping: &CancellationToken,
+    admitted: &Admitted,
 ) {
     let ended = tokio::select! {
         () = stopping.cancelled() => Err(of_refusal(&Refusal::Stopping)),
         () = outbound.gone() => return,
+        status = admitted.over() => Err(status),
         ended = follow(watching, &outbound) => ended,
     };
     if let Err(status) = ended {
@@ -165,5 +169,43 @@ fn ticket(view: &View) -> pb::Ticket {
         opened_unix_ms: *opened_unix_ms,
         granted_unix_ms: *granted_unix_ms,
         attempt: attempt.as_ref().map(ToString::to_string).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_stream::StreamExt as _;
+
+    use super::*;
+    use crate::{
+        answers, clock::Clock, domain::History, grpc::guarded::tests::OneStream, identity::Role,
+        learned::Learned, metrics::Metrics, placing::Placing, predict, store::Store,
+    };
+
+    #[tokio::test]
+    async fn a_watcher_has_one_of_its_callers_places_and_ends_when_access_changes_for_him() {
+        let metrics = Arc::new(Metrics::new());
+        let placing = Placing::open(None, Arc::clone(&metrics)).unwrap();
+        let (ticketing, keeper) = Ticketing::new(Store::memory(), placing.clone(), metrics, Clock);
+        let claims = Claims {
+            learned: Learned::new(History::new(10)),
+            answers: Arc::new(answers::Answers::default()),
+            predict: Arc::new(predict::Settings::default()),
+            placing,
+            ticketing,
+        };
+        let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
+        tasks.spawn(keeper.run(stopping.clone()));
+        let calls = TicketCalls::new(claims, tasks, stopping);
+        let one = OneStream::new(Role::Caller);
+        let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
+        let question = pb::OpenTicketRequest { ticket: "t".into(), key, ..pb::OpenTicketRequest::default() };
+        calls.open(&caller(&one.ask(())), question).await.unwrap();
+        let watch = || calls.watch(&one.ask(pb::WatchTicketRequest { ticket: "t".into(), hold: false }));
+        let mut answers = watch().unwrap();
+        assert_eq!(answers.next().await.unwrap().unwrap().ticket.unwrap().ticket, "t");
+        assert_eq!(watch().map(drop).unwrap_err().code(), Code::ResourceExhausted);
+        one.change();
+        assert_eq!(answers.next().await.unwrap().unwrap_err().code(), Code::Unavailable);
     }
 }

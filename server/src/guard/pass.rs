@@ -82,7 +82,8 @@ impl Pass {
                 return denied;
             }
             let left = self.identity.expires.map(|expires| expires.saturating_sub(self.guard.now()));
-            let left = left.map_or(LOOK, |left| Duration::from_secs(left).min(LOOK));
+            // where the library takes it a moment longer, nothing spins for that moment
+            let left = left.map_or(LOOK, |left| Duration::from_secs(left.max(1)).min(LOOK));
             select! {
                 () = sleep(left) => {}
                 // whoever says that something has changed lives as long as this

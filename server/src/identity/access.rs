@@ -12,10 +12,11 @@ use ring::digest;
 
 use super::{
     Identity, Projects, Proven, Role, Roles,
-    bounds::{Bounds, BoundsTable, Usages},
+    bounds::{Bounds, BoundsTable},
     file::{AccessFile, AnonymousTable, CertificateTable, Digest, Sources, TokenTable, hexadecimal},
     jwt::{self, Checked, Issuer},
     ring_verifier,
+    usage::Usages,
 };
 
 /// Signed tokens whose check is remembered, at most: a check takes some tens of microseconds, a Predict ten.

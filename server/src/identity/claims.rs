@@ -6,8 +6,9 @@ use serde_json::{Map, Value};
 
 use super::{
     Identity, Job, Projects, Proven, Roles,
-    bounds::{Bounds, BoundsTable, Usage},
+    bounds::{Bounds, BoundsTable},
     is_like,
+    usage::Usage,
 };
 
 /// The claims of a token.

@@ -17,6 +17,7 @@ const FILE: &str = r#"
     [[issuer.grant]]
     claims = { "kubernetes.io/namespace" = "ci-builds" }
     roles = ["agent"]
+    projects = ["spack/*"]
 "#;
 
 /// A projected token of a pod of GitLab's runner.
@@ -51,6 +52,7 @@ fn an_agent_beside_a_build_is_known_by_its_pods_service_account() {
         agent.may_write(&AttemptId::parse("gitlab.example:1").unwrap()).is_ok(),
         "of any job of the cluster"
     );
+    assert!(agent.sees("spack/packages") && !agent.sees("other") && !agent.sees(""));
     for wrong in [
         |claims: &mut Value| claims["aud"] = json!(["https://kubernetes.default.svc"]),
         |claims: &mut Value| claims["kubernetes.io"]["namespace"] = json!("default"),
@@ -60,4 +62,20 @@ fn an_agent_beside_a_build_is_known_by_its_pods_service_account() {
     ] {
         assert!(identify(wrong).is_err());
     }
+}
+
+#[test]
+fn a_grant_for_pods_that_write_or_ask_names_their_projects() {
+    let signer = Signer::new();
+    let (read, fetched) = (|_: &_| Ok(signer.key_set()), |_origin| Arc::default());
+    let error = |projects: &str, role: &str| {
+        let file = FILE.replace("projects = [\"spack/*\"]", projects).replace("agent", role);
+        let file = AccessFile::parse(&file).unwrap();
+        Access::new(file, Sources { read: &read, usages: &Usages::default(), fetched: &fetched }).err()
+    };
+    for role in ["agent", "caller"] {
+        assert!(error("", role).unwrap().contains("needs projects"), "{role}");
+        assert_eq!(error("projects = [\"*\"]", role), None, "{role}");
+    }
+    assert_eq!(error("", "reader"), None);
 }

@@ -8,11 +8,12 @@ use serde::Deserialize;
 
 use super::{
     Role,
-    bounds::{BoundsTable, Usages},
+    bounds::BoundsTable,
     claims::{Grant, Kind},
     fetched::{Fetched, Origin, safe_address},
     jwt::{Issuer, Keys},
     keys::KeySet,
+    usage::Usages,
 };
 
 /// Seconds by which the clocks of two machines may differ.
@@ -88,6 +89,14 @@ pub(super) struct GrantTable {
     bounds: BoundsTable,
 }
 
+impl GrantTable {
+    /// Whether it lets somebody write to, or ask for, whatever project he names.
+    fn is_for_all_projects(&self) -> bool {
+        let says_project = |role: &Role| matches!(role, Role::Agent | Role::Caller);
+        self.projects.is_empty() && self.roles.iter().any(says_project)
+    }
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CertificateTable {
@@ -148,6 +157,13 @@ impl IssuerTable {
         }
         if self.grant.is_empty() {
             return Err("has no grant: nobody would get in by it".to_owned());
+        }
+        if self.kind == Kind::Kubernetes && self.grant.iter().any(GrantTable::is_for_all_projects) {
+            return Err(
+                "a grant with the role agent or caller needs projects, because such a token names none: \
+                        projects = [\"group/*\"], or [\"*\"] for every project"
+                    .to_owned(),
+            );
         }
         let keys = self.keys(sources)?;
         let Self { issuer, kind, audience, algorithms, grant, .. } = self;

@@ -1,6 +1,6 @@
 //! Tokens that somebody else has signed, checked offline.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jsonwebtoken::{
     Algorithm, DecodingKey, Validation,
@@ -77,12 +77,13 @@ impl Issuer {
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
         let claims =
             jsonwebtoken::decode::<Claims>(token, key, &validation).map_err(|error| why(&error))?.claims;
-        let expires = claims.get("exp").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let expires = claims.get("exp").and_then(seconds).ok_or(Denied::NotAccepted(LACKS))?;
         let grant = self.grants.iter().find(|grant| grant.fits(&claims)).ok_or(Denied::NoGrant)?;
         let identity = grant.identity(self.kind, &self.name, &claims);
         let identity = identity
             .ok_or(Denied::NotAccepted("lacks what says whose it is (project_path and job_id, or sub)"))?;
-        Ok((identity, expires.saturating_add(self.leeway)))
+        // the library takes a token until the last of these seconds is over
+        Ok((identity, expires.saturating_add(self.leeway).saturating_add(1)))
     }
 }
 
@@ -112,6 +113,12 @@ pub(super) fn check(token: &str, issuers: &[Issuer], now: u64) -> Result<Checked
 }
 
 const NOT_SIGNED: &str = "is not signed by anybody who is trusted here";
+const LACKS: &str = "lacks an expiry, an issuer or an audience";
+
+/// A time as tokens write it: seconds since 1970, perhaps with a fraction (RFC 7519, 2).
+fn seconds(claim: &serde_json::Value) -> Option<u64> {
+    claim.as_u64().or_else(|| Duration::try_from_secs_f64(claim.as_f64()?).ok().map(|time| time.as_secs()))
+}
 
 /// What helps the honest: what they can mend. All else looks the same.
 fn why(error: &Error) -> Denied {
@@ -119,9 +126,7 @@ fn why(error: &Error) -> Denied {
         ErrorKind::ExpiredSignature => "has expired",
         ErrorKind::ImmatureSignature => "is not valid yet; look at the clocks",
         ErrorKind::InvalidAudience => "is for another audience",
-        ErrorKind::MissingRequiredClaim(_) | ErrorKind::InvalidClaimFormat(_) => {
-            "lacks an expiry, an issuer or an audience"
-        }
+        ErrorKind::MissingRequiredClaim(_) | ErrorKind::InvalidClaimFormat(_) => LACKS,
         _ => NOT_SIGNED,
     })
 }

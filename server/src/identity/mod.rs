@@ -19,16 +19,19 @@ mod ring_verifier;
 pub(crate) mod signer;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use std::sync::{Arc, LazyLock};
 
 pub(crate) use access::{Access, Denied, bearer};
-pub(crate) use bounds::{Bound, Exceeded, Place, Usages};
-use bounds::{Bounds, Usage};
+use bounds::Bounds;
+pub(crate) use bounds::{Bound, Exceeded};
 pub(crate) use fetched::{AGAIN, Fetched, Origin, safe_address};
 pub(crate) use file::{AccessFile, Sources};
 use plimsoll_proto::job::Named;
 use tokio::time::Instant;
+use usage::Usage;
+pub(crate) use usage::{Place, Usages};
 
 use crate::domain::{Attempt, AttemptId, Fault, Key};
 

@@ -182,6 +182,19 @@ fn a_checked_token_is_remembered_until_it_expires_and_no_longer() {
 }
 
 #[test]
+fn a_token_expires_when_the_library_refuses_it_and_may_say_so_with_a_fraction() {
+    let signer = Signer::new();
+    let access = access(FILE, &signer).unwrap();
+    let expires = |at: Value| {
+        let token = signer.token(|claims| claims["exp"] = at);
+        access.identify(Some(&token), &[], 0).map(|identity| identity.expires)
+    };
+    assert_eq!(expires(json!(YEAR_2100)), Ok(Some(YEAR_2100 + 61)), "60 s are what clocks may differ by");
+    assert_eq!(expires(json!(4_102_444_800.25)), Ok(Some(YEAR_2100 + 61)));
+    assert!(expires(json!(-4_102_444_800.5)).is_err() && expires(json!("4102444800")).is_err());
+}
+
+#[test]
 fn a_static_token_and_a_certificate_are_who_the_file_says_and_nobody_else_is_anybody() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
