@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube_core::{DynamicObject, admission::AdmissionReview};
 
 use crate::{
-    admin::archive::Unpacker, admission, gantry, gitlab, grpc, identity, mask, placement::Placement, retry,
-    store,
+    admin::archive::Unpacker, admission, gantry, gitlab, grpc, identity, import, mask, placement::Placement,
+    retry, store,
 };
 
 /// One parser.
@@ -29,7 +29,7 @@ impl fmt::Debug for Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 17] = [
     target("wire_deliver", grpc::foreign::delivered),
     target("wire_ask", |bytes| drop(grpc::foreign::asked(bytes))),
     target("wire_judge", |bytes| drop(grpc::foreign::question(bytes).map(mask::evidence))),
@@ -38,6 +38,8 @@ pub const TARGETS: [Target; 15] = [
     target("query", |bytes| drop(gantry::parameter(&text(bytes), "spec"))),
     target("hook", |bytes| drop(gantry::read_hook(bytes, Some("https://gitlab.example")))),
     target("gitlab", gitlab::foreign::read),
+    target("kept_hook", gitlab::foreign::kept),
+    target("history", import::foreign::read),
     target("review", review),
     target("pools", |bytes| drop(Placement::parse(&text(bytes)))),
     target("rules", rules),

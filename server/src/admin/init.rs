@@ -64,6 +64,12 @@ pub(crate) fn init(dir: &Path, names: &[String], now: Duration) -> anyhow::Resul
     let mut part = made.dir.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
+    let shown = part.display();
+    // from here on what is there is ours, and nothing before is removed
+    DirBuilder::new()
+        .mode(OWNERS_DIRECTORY)
+        .create(&part)
+        .with_context(|| format!("cannot make {shown}; if it is left over, remove it"))?;
     let written = write(&part, &files).and_then(|()| {
         // takes the place of an empty directory, and of nothing else
         fs::rename(&part, &made.dir).with_context(|| format!("cannot make {}", made.dir.display()))
@@ -108,7 +114,7 @@ fn files(made: &Made, names: &[String], now: Duration) -> anyhow::Result<Vec<(&'
         ("server.crt", certificate.pem()),
         ("server.key", key.serialize_pem()),
         ("access.toml", access(made)),
-        ("plimsoll.toml", settings(&made.dir, !names.is_empty())),
+        ("plimsoll.toml", settings(&made.dir, host_for(names))),
     ])
 }
 
@@ -172,9 +178,17 @@ fn access(made: &Made) -> String {
     )
 }
 
-fn settings(dir: &Path, for_others: bool) -> String {
+/// Where the server listens that is reached under these names. A socket of IPv6 serves IPv4 too, but not every machine has one.
+fn host_for(names: &[String]) -> &'static str {
+    match names {
+        [] => "127.0.0.1",
+        _ if names.iter().any(|name| name.contains(':')) => "[::]",
+        _ => "0.0.0.0",
+    }
+}
+
+fn settings(dir: &Path, host: &str) -> String {
     let path = |name: &str| toml::Value::String(dir.join(name).display().to_string()).to_string();
-    let host = if for_others { "0.0.0.0" } else { "127.0.0.1" };
     format!(
         "# Settings of the server; `plimsoll-server --print-config` lists all of them.\n\
          data_dir = {}\n\
@@ -191,11 +205,6 @@ fn settings(dir: &Path, for_others: bool) -> String {
 }
 
 fn write(part: &Path, files: &[(&str, String)]) -> anyhow::Result<()> {
-    let shown = part.display();
-    DirBuilder::new()
-        .mode(OWNERS_DIRECTORY)
-        .create(part)
-        .with_context(|| format!("cannot make {shown}; if it is left over, remove it"))?;
     for (name, text) in files {
         let path = part.join(name);
         let write = || {
@@ -262,6 +271,27 @@ mod tests {
         assert!(may(&made.agent, Role::Agent) && !may(&made.agent, Role::Reader));
         assert!(may(&made.operator, Role::Operator) && may(&made.operator, Role::Reader));
         assert!(!may(&made.operator, Role::Agent) && !may("", Role::Caller));
+    }
+
+    #[test]
+    fn it_listens_where_its_names_lead() {
+        let host =
+            |names: &[&str]| host_for(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(host(&[]), "127.0.0.1");
+        assert_eq!(host(&["plimsoll.example", "192.0.2.1"]), "0.0.0.0");
+        assert_eq!(host(&["plimsoll.example", "2001:db8::1"]), "[::]");
+    }
+
+    #[test]
+    fn a_directory_that_it_did_not_make_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let other = dir.path().join("one.part");
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("precious"), "kept").unwrap();
+        let error = init(&dir.path().join("one"), &[], NOW).map(|_made| ()).unwrap_err();
+        assert!(error.to_string().contains("left over"), "{error}");
+        assert_eq!(fs::read_to_string(other.join("precious")).unwrap(), "kept");
+        assert!(!dir.path().join("one").try_exists().unwrap());
     }
 
     #[test]

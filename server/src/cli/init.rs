@@ -20,7 +20,7 @@ pub struct Init {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// A name or an address under which others reach the server, beside localhost; may come more than once. With one it listens on all
-    /// of the machine's addresses, without on loopback alone.
+    /// of the machine's addresses (those of IPv6 too if one of the names is such an address), without on loopback alone.
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
 }
@@ -29,10 +29,14 @@ impl Init {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let now = Duration::from_millis(Clock.now_unix_ms());
         let made = init::init(&self.dir, &self.names, now)?;
-        let host = self.names.first().map_or("localhost", String::as_str);
-        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        Ok(io::stdout().write_all(told(&made, &host).as_bytes())?)
+        Ok(io::stdout().write_all(told(&made, &shown_host(&self.names)).as_bytes())?)
     }
+}
+
+/// The first name that one machine can be reached under, as it stands in an address.
+fn shown_host(names: &[String]) -> String {
+    let host = names.iter().find(|name| !name.contains('*')).map_or("localhost", String::as_str);
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
 
 /// What to do with it. The tokens are here and nowhere else.
@@ -69,6 +73,15 @@ fn shell_word(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_commands_name_a_host_that_is_one() {
+        let host =
+            |names: &[&str]| shown_host(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(host(&[]), "localhost");
+        assert_eq!(host(&["*.example"]), "localhost");
+        assert_eq!(host(&["*.example", "2001:db8::1"]), "[2001:db8::1]");
+    }
 
     #[test]
     fn a_path_is_one_word_of_a_shell() {

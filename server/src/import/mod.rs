@@ -23,6 +23,7 @@
 mod columns;
 mod commit;
 mod draft;
+pub(crate) mod foreign;
 #[cfg(feature = "sqlite")]
 mod gantry;
 mod reader;

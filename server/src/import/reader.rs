@@ -42,7 +42,11 @@ enum Lines {
 impl Reader {
     /// Opens a file and reads the names of its columns.
     pub(crate) fn open(path: &Path) -> Result<Self, FileError> {
-        let text = source::open(path)?;
+        Self::of(path, source::open(path)?)
+    }
+
+    /// Reads the names of the columns.
+    pub(super) fn of(path: &Path, text: source::Text) -> Result<Self, FileError> {
         let (place, plain) = (text.place, Refusals::default());
         let (lines, place, refusals) = match text.form {
             Form::JsonLines => (Lines::Json(text.bytes), place, plain),

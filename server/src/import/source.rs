@@ -109,7 +109,12 @@ pub(super) fn open(path: &Path) -> Result<Text, FileError> {
     let fail = |source| FileError::Open { path: path.to_owned(), source };
     let file = File::open(path).map_err(fail)?;
     let place = Place { size: file.metadata().map_err(fail)?.len(), ..Place::default() };
-    let mut packed = BufReader::new(Counted { file, read: Arc::clone(&place.read) });
+    look(path, BufReader::new(Counted { file, read: Arc::clone(&place.read) }), place)
+}
+
+/// The same of bytes that are being read; `path` is what errors name.
+pub(super) fn look(path: &Path, mut packed: impl BufRead + 'static, place: Place) -> Result<Text, FileError> {
+    let fail = |source| FileError::Open { path: path.to_owned(), source };
     // the two bytes that every gzip begins with (RFC 1952, 2.3.1)
     let gzip = packed.fill_buf().map_err(fail)?.starts_with(&[0x1f, 0x8b]);
     let mut bytes: Box<dyn BufRead> =

@@ -101,7 +101,7 @@ fn placed(evidence: &Evidence, parts: &Parts) -> Verdict {
 impl Ingest {
     /// The verdict on an ended attempt, on disk before it is returned. Secrets are masked before anything looks at it.
     pub(crate) async fn judge(&self, asked: Evidence) -> Result<Verdict, Refusal> {
-        let asked = mask::evidence(asked);
+        let asked = self.masked(asked).await?;
         let fingerprint = fingerprint(&asked);
         if let Some(verdict) = self.given(&asked, fingerprint).await? {
             return Ok(verdict);
@@ -123,13 +123,24 @@ impl Ingest {
     /// The verdict for somebody whose word is not to be kept: the stored one on the same question, else the one of now. Nothing
     /// learns from it, and it is none of those that an attempt may have.
     pub(crate) async fn judge_aside(&self, asked: Evidence) -> Result<Verdict, Refusal> {
-        let asked = mask::evidence(asked);
+        let asked = self.masked(asked).await?;
         if let Some(verdict) = self.given(&asked, fingerprint(&asked)).await? {
             return Ok(verdict);
         }
         let (_evidence, verdict) = self.weigh(asked).await?;
         self.parts.metrics.judged(verdict.cause, verdict.action);
         Ok(Verdict { given_unix_ms: Some(self.parts.clock.now_unix_ms()), ..verdict })
+    }
+
+    /// The question without secrets. A long log takes its time, so it takes its turn as judging does.
+    async fn masked(&self, asked: Evidence) -> Result<Evidence, Refusal> {
+        // nobody closes it
+        let turn = Arc::clone(&self.weighing).acquire_owned().await;
+        let masked = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            mask::evidence(asked)
+        });
+        masked.await.map_err(|error| Refusal::Unreadable(format!("masking ended badly: {error}")))
     }
 
     /// The stored verdict on this question.

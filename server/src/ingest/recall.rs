@@ -247,7 +247,7 @@ mod tests {
         }
         store::put_verdict(&mut batch, 7, &verdict(&ended("open", 0))).unwrap();
         store.commit(batch).await.unwrap();
-        let (_ingest, worker) = fixture::ingest(&store, 10);
+        let (_ingest, mut worker) = fixture::ingest(&store, 10);
         let holds = async |id: &AttemptId| store::count_verdicts(&store, id, 9).await.unwrap() == 1;
         for (most, first_kept) in [(25, 0_u64), (20, 7), (20, 7)] {
             let (_loaded, strays) = worker.recall().await.unwrap();
@@ -257,6 +257,17 @@ mod tests {
             assert!(gone.is_none() || !holds(&gone.unwrap().attempt).await, "of {most}");
             assert!(holds(&failed.attempt).await && holds(&open.id).await);
         }
+        // all others are of 1970
+        let mut batch = Batch::default();
+        let young = Verdict { given_unix_ms: Some(u64::MAX), ..verdict(&stray(99)) };
+        store::put_verdict(&mut batch, 7, &young).unwrap();
+        store.commit(batch).await.unwrap();
+        let summaries_for = Some(std::time::Duration::from_hours(1));
+        worker.parts.retain = crate::ingest::Retain { summaries_for, ..worker.parts.retain };
+        let (_loaded, strays) = worker.recall().await.unwrap();
+        worker.drop_strays(strays, slice::from_ref(&open), 25).await;
+        assert!(!holds(&stray(24).attempt).await, "older than summaries may get");
+        assert!(holds(&young.attempt).await && holds(&failed.attempt).await && holds(&open.id).await);
     }
 
     #[tokio::test]

@@ -27,10 +27,7 @@ type Packed = (Entry, u64, Fate, Option<Vec<u8>>);
 impl Worker {
     /// One step of the pass, if it is not resting.
     pub(super) async fn retain_step(&mut self) {
-        let learned = &self.parts.learned;
-        let newest =
-            || learned.read(|history| history.newest_first().next().map(|brief| brief.ended_unix_ms()));
-        let now = self.pass.clock.now(self.parts.clock.now_unix_ms(), Instant::now(), newest);
+        let now = self.believed_now();
         if !self.pass.begins(now) {
             return self.forget_step(now).await;
         }
@@ -38,6 +35,14 @@ impl Worker {
             tracing::warn!(%error, "could not look after old samples; tried again in an hour");
             self.pass.fail(now);
         }
+    }
+
+    /// How late it is, milliseconds since 1970, where what is old goes.
+    pub(super) fn believed_now(&mut self) -> u64 {
+        let learned = &self.parts.learned;
+        let newest =
+            || learned.read(|history| history.newest_first().next().map(|brief| brief.ended_unix_ms()));
+        self.pass.clock.now(self.parts.clock.now_unix_ms(), Instant::now(), newest)
     }
 
     async fn retain_page(&mut self, now: u64) -> Result<(), SealError> {

@@ -1,9 +1,9 @@
-//! Verdicts on attempts that no agent measured: no summary goes that would take them along, so the oldest of them go at a start
-//! if there are too many.
+//! Verdicts on attempts that no agent measured: no summary goes that would take them along, so those of them go at a start that are
+//! older than summaries may get, and the oldest if there are too many.
 
 use std::collections::{HashMap, HashSet};
 
-use super::worker::Worker;
+use super::{aging::ms, worker::Worker};
 use crate::{
     domain::{Attempt, AttemptId, Verdict},
     store,
@@ -29,26 +29,28 @@ impl Strays {
         self.0.remove(id);
     }
 
-    /// All but the newest, if there are more than `most`. A tenth more goes, so that the next start has nothing to do.
-    fn too_many(self, most: usize) -> HashSet<AttemptId> {
+    /// Those before `since_unix_ms`, and all but the newest, if there are more than `most`. A tenth more goes then, so that the next
+    /// start has nothing to do.
+    fn too_many(self, most: usize, since_unix_ms: u64) -> HashSet<AttemptId> {
         let mut all: Vec<(u64, AttemptId)> = self.0.into_iter().map(|(id, given)| (given, id)).collect();
-        if all.len() <= most {
-            return HashSet::new();
-        }
         all.sort_unstable();
-        let going = all.len() - most + most / 10;
+        let old = all.partition_point(|(given, _id)| *given < since_unix_ms);
+        let surplus = if all.len() > most { all.len() - most + most / 10 } else { 0 };
+        let going = old.max(surplus);
         all.into_iter().take(going).map(|(_given, id)| id).collect()
     }
 }
 
 impl Worker {
-    /// Removes the oldest verdicts on attempts that have no summary and are not `open`, if there are more than `most` such
-    /// attempts. That it cannot is harmless: the next start tries again.
-    pub(super) async fn drop_strays(&self, mut strays: Strays, open: &[Attempt], most: usize) {
+    /// Removes verdicts on attempts that have no summary and are not `open`: those older than summaries may get, and the oldest, if
+    /// there are more than `most` such attempts. That it cannot is harmless: the next start tries again.
+    pub(super) async fn drop_strays(&mut self, mut strays: Strays, open: &[Attempt], most: usize) {
         for attempt in open {
             strays.meet(&attempt.id);
         }
-        let going = strays.too_many(most);
+        let since =
+            self.parts.retain.summaries_for.map_or(0, |kept| self.believed_now().saturating_sub(ms(kept)));
+        let going = strays.too_many(most, since);
         if going.is_empty() {
             return;
         }

@@ -39,9 +39,14 @@ pub(super) fn mask(text: &str) -> Cow<'_, str> {
         masked.push_str(rest.get(..begin.0).unwrap_or_default());
         masked.push_str(MASK);
         rest = rest.get(begin.1..).unwrap_or_default();
-        // where there is none, none is looked for again: the time must not grow with the square of the text
-        end = end.and_then(|_before| next(rest, END));
-        let until = end.filter(|end| end.0 <= MOST).map_or_else(|| rows_behind(rest), |end| end.1);
+        let from = text.len().saturating_sub(rest.len());
+        // the same end serves until it is passed, and where there is none, none is looked for again: the time must not grow with the
+        // square of the text
+        if end.is_some_and(|end| end.0 < from) {
+            end = next(rest, END).map(|(at, behind)| (at.saturating_add(from), behind.saturating_add(from)));
+        }
+        let near = end.filter(|end| end.0.saturating_sub(from) <= MOST);
+        let until = near.map_or_else(|| rows_behind(rest), |end| end.1.saturating_sub(from));
         rest = rest.get(until..).unwrap_or_default();
     }
     masked.push_str(rest);
@@ -87,9 +92,9 @@ fn rows_behind(text: &str) -> usize {
     if rows || lines.next().is_none() { taken.saturating_add(last) } else { 0 }
 }
 
-/// The rest of the mark's own line, a header or an empty line.
+/// The rest of the mark's own line, a header or an empty line. A further mark is none: each line is looked at for one mark.
 fn is_before_rows(line: &str) -> bool {
-    line.trim().is_empty() || line.contains(": ")
+    line.trim().is_empty() || line.contains(": ") && !line.contains(BEGIN)
 }
 
 /// A line that ends as those of a key do.

@@ -22,7 +22,7 @@ mod tests;
 
 use std::{borrow::Cow, sync::LazyLock};
 
-use regex::Regex;
+use regex::{Captures, Regex};
 use serde_json::Value;
 
 use crate::domain::{Attempt, Evidence, Key, ListedRun, Phase};
@@ -32,17 +32,35 @@ const MASK: &str = "[MASKED]";
 
 /// What a terminal is told, and NUL: whoever reads a log leaves them out, which would join a secret that they cut in two.
 static INVISIBLE: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))|\x00").ok());
+    LazyLock::new(|| Regex::new(r"(?:\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))|\x00)+").ok());
+
+/// How those secrets and names begin that count at the border of a word only.
+const BORDERED: &str = r#"(?x-u)\A (?: hf_ | hv[sbr]\. | cio[A-Za-z0-9]{32} | [rs]k_(?:live|test)_ | SG\. | sk-
+    | eyJ(?:hbGci|0eXAi|raWQi)
+    | (?i: bearer\s | login\s | x-api-key | (?:set-)?cookie
+        | (?:private|job|deploy|x-auth|x-vault|x-gitlab|x-amz-security)-token
+        | (?:pass|pat|auth|jwt|psk)["']?\s{0,4}[:=]))"#;
+static AT_A_BORDER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(BORDERED).ok());
 
 /// The text without secrets; without what is not visible, too, if that stood in one or beside one.
 pub(crate) fn text(text: &str) -> Cow<'_, str> {
-    let plain = INVISIBLE.as_ref().map_or(Cow::Borrowed(text), |all| all.replace_all(text, ""));
+    let border = |found: &Captures<'_>| if parts_words(text, found) { " " } else { "" };
+    let plain = INVISIBLE.as_ref().map_or(Cow::Borrowed(text), |all| all.replace_all(text, border));
     let Cow::Owned(plain) = plain else { return visible(text) };
     if let Cow::Owned(masked) = visible(&plain) {
         return Cow::Owned(masked);
     }
     // one that is only seen where the colour parts it from a word
     visible(text)
+}
+
+/// Whether nothing but this, which is not visible, parts a word from a secret that counts at the border of a word only.
+fn parts_words(text: &str, found: &Captures<'_>) -> bool {
+    let Some(invisible) = found.get(0) else { return false };
+    let before = text.get(..invisible.start()).and_then(|before| before.chars().next_back());
+    let behind = text.get(invisible.end()..).unwrap_or_default();
+    before.is_some_and(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+        && AT_A_BORDER.as_ref().is_some_and(|all| all.is_match(behind))
 }
 
 fn visible(text: &str) -> Cow<'_, str> {
@@ -122,7 +140,8 @@ fn mask(said: &mut String) {
     }
 }
 
-fn by_shape(said: &mut String) {
+/// One name, as those of a key.
+pub(crate) fn by_shape(said: &mut String) {
     if let Cow::Owned(masked) = then(blocks::mask(said), shapes::mask) {
         *said = masked;
     }

@@ -13,7 +13,7 @@ use super::{MASK, cut::is_opaque};
 const PAIR: &str = r#"(?ix)
     (?<name> (?:pass(?:word|wd|phrase) | secret | token | credential
         | (?:api|access|private|ssh|deploy|signing|encryption|account|master|gpg)[_.\-]?key) [a-z0-9_.\-]{0,40}
-      | (?:\b|_) (?:pass|pat|auth|jwt|psk) | _pwd )
+      | (?:(?-u:\b)|_) (?:pass|pat|auth|jwt|psk) | _pwd )
     (?<between> ["']? \s{0,4} (?:=>|:=|=|:) \s{0,4} | \s{1,4})
     (?<first> \S)"#;
 /// Ends of names whose values are no secrets.
@@ -109,7 +109,9 @@ fn length(text: &str) -> usize {
 
 /// What stands before a name is the beginning of an option: `--my-`.
 fn is_option(before: &str) -> bool {
-    let near = before.get(before.len().saturating_sub(LOOKED_AT)..).unwrap_or_default();
+    let mut near = before.len().saturating_sub(LOOKED_AT)..=before.len();
+    let from = near.find(|at| before.is_char_boundary(*at)).unwrap_or(0);
+    let near = before.get(from..).unwrap_or_default();
     let word = near.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || "-_".contains(c));
     near.get(word.len()..).is_some_and(|word| word.starts_with("--"))
 }

@@ -9,7 +9,8 @@ use crate::domain::AttemptId;
 
 #[test]
 fn the_patterns_are_ones() {
-    assert!(shapes::are_read() && named::are_read() && INVISIBLE.is_some());
+    assert!(shapes::are_read() && named::are_read());
+    assert!(INVISIBLE.is_some() && AT_A_BORDER.is_some());
 }
 
 /// Secrets with what stands before and behind them, in each known shape. `{}` is where 40 letters and digits go.
@@ -141,6 +142,39 @@ fn what_is_no_secret_stays() {
             line.replace("-----BEGIN PRIVATE KEY-----", MASK).replace("--token TOKEN,", "--token [MASKED]");
         assert_eq!(text(&format!("{line}\nnext line\nand one\n")), format!("{kept}\nnext line\nand one\n"));
     }
+}
+
+#[test]
+fn a_secret_behind_an_option_is_masked_wherever_a_letter_of_two_bytes_lies() {
+    for letters in 55..66 {
+        let masked = text(&format!("é{} --token hunter2-and-more", "a".repeat(letters))).into_owned();
+        assert!(!masked.contains("hunter2"), "{letters}: {masked}");
+    }
+}
+
+#[test]
+fn secrets_that_only_a_colour_parts_from_a_word_are_masked_beside_others() {
+    let letters = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6kL9n";
+    for begin in ["hf_", "hvs.", "sk-", "sk_live_", "eyJhbGci", "bearer ", "auth=", "Cookie: a="] {
+        let log = format!("\u{1b}[1mghp_{letters}\u{1b}[0m\nword\u{1b}[0m\u{1b}[32m{begin}{letters}\n");
+        let masked = text(&log);
+        assert!(!leaks(letters, &masked), "{masked}");
+        // and in two parts
+        let (one, two) = letters.split_at(7);
+        let log = format!("ghp_{letters}\nword\u{1b}[32m{begin}{one}\u{1b}[0m{two}\n");
+        assert!(!leaks(letters, &text(&log)), "{}", text(&log));
+    }
+}
+
+#[test]
+fn of_several_keys_each_goes_to_its_own_end() {
+    let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
+    let key = format!("{begin}\n{}\n{end}", "aB3dE6gH".repeat(6));
+    assert_eq!(text(&format!("{key}\none\n{key}\ntwo\n{key}\n")), "[MASKED]\none\n[MASKED]\ntwo\n[MASKED]\n");
+    // marks alone, before an end that is too far
+    let words = "one two\n".repeat(4000);
+    let masked = text(&format!("{}{words}{key}\nlast", format!("{begin} a: b\n").repeat(3))).into_owned();
+    assert_eq!(masked, format!("{}{words}[MASKED]\nlast", "[MASKED] a: b\n".repeat(3)));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::{
     domain::{Claim, Fault, Key, Millis, Prediction},
     identity::Identity,
     learned::Learned,
+    mask,
     placement::{Kind, LABEL, Needs, Placement, Pool, Subject, tickets::Counter},
     placing::Placing,
     predict,
@@ -43,7 +44,10 @@ impl Claims {
     /// A field names what is not there, or what is not for him.
     pub(crate) fn claim(&self, caller: &Identity, asked: Asked) -> Result<Claim, Refusal> {
         let question = fingerprint(&asked);
-        let Asked { mut key, kind, owner, pool, tags } = asked;
+        let Asked { mut key, kind, mut owner, pool, tags } = asked;
+        // both are kept and shown
+        mask::key(&mut key);
+        mask::by_shape(&mut owner);
         caller.asks("key.project", &mut key).map_err(Refusal::Forbidden)?;
         let owner = owner_of(caller, owner, &key)?;
         if let Some(kind) = kind {

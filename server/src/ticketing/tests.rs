@@ -360,3 +360,19 @@ async fn the_largest_ticket_fits_into_one_part() {
     store::put_ticket(&mut batch, &ticket).unwrap();
     assert_eq!(batch.operations(), 1);
 }
+
+#[tokio::test]
+async fn no_secret_in_a_question_is_kept_or_shown() {
+    let site = Site::new();
+    let (ticketing, _keeper) = site.tickets();
+    let token = "glpat-aB3dE6gH9jK2mN5pQ8sT";
+    let asked = Asked {
+        key: Key { project: format!("of {token}"), ..Key::default() },
+        kind: None,
+        owner: format!("robot {token}"),
+        pool: "big".into(),
+        tags: Vec::new(),
+    };
+    let claim = site.claims(&ticketing).claim(&Identity::anyone(), asked).unwrap();
+    assert_eq!((claim.owner.as_str(), claim.project.as_str()), ("robot [MASKED]", "of [MASKED]"));
+}
