@@ -70,7 +70,10 @@ impl Tickets {
 
     /// The class that others must leave its places to.
     fn kept(&self) -> Option<(usize, &Class)> {
-        let kept = self.classes.iter().filter(|(_, class)| class.passed >= PATIENCE);
+        // what nobody gets a place in, such as a pool that was taken out of the file, would hold the others up for ever
+        let is_off = |place: &usize| self.counts.get(*place).is_some_and(|count| count.limit == Some(0));
+        let can = |class: &Class| !class.sort.places.iter().any(is_off);
+        let kept = self.classes.iter().filter(|(_, class)| class.passed >= PATIENCE && can(class));
         kept.filter_map(|(at, class)| Some((class.first()?, at, class)))
             .min_by_key(|(first, _, _)| *first)
             .map(|(_, at, class)| (at, class))

@@ -173,6 +173,27 @@ fn a_place_in_a_pool_that_was_taken_out_of_the_file_is_given_to_nobody() {
 }
 
 #[test]
+fn a_pool_that_was_taken_out_of_the_file_keeps_no_place_from_the_others() {
+    let all = [(Counter::All, 2)];
+    let mut both = limits(None, &all);
+    both.pools.insert("gone".into());
+    let mut tickets = tickets(both, 10_000);
+    let of_gone = || Claim { pool: "gone".into(), ..claim("o", &[]) };
+    tickets.opened("g0", of_gone());
+    tickets.opened("g1", of_gone());
+    tickets.opened("g2", of_gone());
+    tickets.limit(terms(limits(None, &all), 10_000), at(0));
+    tickets.closed("g0");
+    tickets.closed("g1");
+    for n in 0..2 * PATIENCE {
+        tickets.opened(&format!("p{n}"), claim("p", &[]));
+        tickets.closed(&format!("p{n}"));
+    }
+    assert_eq!(tickets.opened("a", claim("p", &[])), ["a"]);
+    assert_eq!(tickets.opened("b", claim("p", &[])), ["b"], "both places are there for whoever can have one");
+}
+
+#[test]
 fn a_ticket_lives_as_long_as_somebody_is_heard_of() {
     let mut tickets = tickets(limits(Some(1), &[]), 10);
     let ended = |changes: &[Change]| changes.iter().filter(|c| matches!(c, Change::Ended(..))).count();
