@@ -166,11 +166,12 @@ impl Ticketing {
     pub(crate) fn watch(&self, id: &TicketId, holds: bool, caller: &Identity) -> Result<Watching, Refusal> {
         let now = self.0.now();
         let mut desk = self.0.desk();
-        may_touch(caller, &desk.view(id, now)?.ticket().claim)?;
+        let view = desk.view(id, now)?;
+        may_touch(caller, &view.ticket().claim)?;
         desk.tickets.watch(id, holds, now);
         let bell = desk.bell(id);
         drop(desk);
-        Ok(Watching::new(Arc::clone(&self.0), id.clone(), holds, bell))
+        Ok(Watching::new(Arc::clone(&self.0), view.ticket(), holds, bell))
     }
 
     /// An attempt is open and on the disk: if it names a ticket, it runs in its place.

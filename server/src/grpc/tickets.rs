@@ -131,7 +131,9 @@ fn of_refusal(refusal: &Refusal) -> Status {
     let code = match refusal {
         Refusal::Fault(fault) => return status::of_fault(fault),
         Refusal::Forbidden(fault) => return status::forbidden(fault),
-        Refusal::Refused(Refused::Full(_) | Refused::Mixed(_)) => Code::ResourceExhausted,
+        Refusal::Refused(Refused::Full(_) | Refused::Crowded { .. } | Refused::Mixed(_)) => {
+            Code::ResourceExhausted
+        }
         Refusal::Refused(Refused::Taken(_)) => Code::AlreadyExists,
         Refusal::Refused(Refused::Unknown(_)) => Code::NotFound,
         Refusal::Refused(Refused::Never(_)) => Code::FailedPrecondition,

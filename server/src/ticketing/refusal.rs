@@ -28,7 +28,9 @@ impl Refusal {
     /// When it is worth trying again; `None` if the same question will be refused again.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Refused(Refused::Full(_) | Refused::Mixed(_)) => Some(Duration::from_secs(30)),
+            Self::Refused(Refused::Full(_) | Refused::Crowded { .. } | Refused::Mixed(_)) => {
+                Some(Duration::from_secs(30))
+            }
             Self::Unwritable(_) => Some(Duration::from_secs(5)),
             Self::Stopping => Some(Duration::from_secs(2)),
             _ => None,

@@ -231,6 +231,27 @@ async fn a_watcher_hears_of_the_grant_and_its_ticket_dies_with_it() {
     .await;
 }
 
+#[tokio::test]
+async fn whoever_watched_a_ticket_that_has_ended_is_not_heard_of_for_another_one_with_its_id() {
+    let site = Site::new();
+    site.run(&[], async |ticketing: &Ticketing| {
+        let caller = Identity::anyone();
+        open(ticketing, "a", 1).await;
+        open(ticketing, "b", 2).await;
+        let old = ticketing.watch(&id("b"), true, &caller).unwrap();
+        ticketing.close(&id("b"), "o", &caller).await.unwrap();
+        assert_eq!(open(ticketing, "b", 3).await, "queued", "another question takes the id");
+        let new = ticketing.watch(&id("b"), true, &caller).unwrap();
+        assert_eq!(old.view().await, Err(Refused::Unknown(id("b")).into()));
+        drop(old);
+        ticketing.close(&id("a"), "o", &caller).await.unwrap();
+        let late = Now { unix_ms: 0, steady_ms: u64::MAX - 1 };
+        assert_eq!(ticketing.0.desk().tickets.expire(10, late), [], "who watches it now keeps it");
+        assert_eq!(word(&new.view().await.unwrap()), "granted");
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_changed_file_of_pools_is_in_force_for_those_who_wait() {
     let site = Site::new();

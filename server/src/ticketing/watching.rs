@@ -5,21 +5,26 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::{Refusal, Shared, View};
-use crate::domain::TicketId;
+use crate::{
+    domain::{Ticket, TicketId},
+    placement::tickets::Refused,
+};
 
 /// One who waits.
 #[derive(Debug)]
 pub(crate) struct Watching {
     shared: Arc<Shared>,
     id: TicketId,
+    /// Tells the ticket from another one that has its id when it has ended.
+    number: u64,
     holds: bool,
     /// Taken before it is hushed.
     bell: Option<watch::Receiver<()>>,
 }
 
 impl Watching {
-    pub(super) fn new(shared: Arc<Shared>, id: TicketId, holds: bool, bell: watch::Receiver<()>) -> Self {
-        Self { shared, id, holds, bell: Some(bell) }
+    pub(super) fn new(shared: Arc<Shared>, ticket: &Ticket, holds: bool, bell: watch::Receiver<()>) -> Self {
+        Self { shared, id: ticket.id.clone(), number: ticket.number, holds, bell: Some(bell) }
     }
 
     /// Where the ticket stands; it is on the disk that it does.
@@ -27,7 +32,11 @@ impl Watching {
         let viewed = {
             let now = self.shared.now();
             let desk = self.shared.desk();
-            (desk.view(&self.id, now), desk.changes())
+            let is_it = |view: &View| view.ticket().number == self.number;
+            let view = desk.view(&self.id, now).and_then(|view| {
+                if is_it(&view) { Ok(view) } else { Err(Refused::Unknown(self.id.clone()).into()) }
+            });
+            (view, desk.changes())
         };
         self.shared.kept(viewed).await
     }
@@ -48,7 +57,7 @@ impl Drop for Watching {
         self.bell = None;
         let now = self.shared.now();
         let mut desk = self.shared.desk();
-        desk.tickets.unwatch(&self.id, self.holds, now);
+        desk.tickets.unwatch(&self.id, self.number, self.holds, now);
         desk.hush(&self.id);
     }
 }

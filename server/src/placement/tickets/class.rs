@@ -54,6 +54,11 @@ impl Class {
         self.next.first().map(|(order, _)| *order)
     }
 
+    /// The turn of the ticket of an owner that is last.
+    pub(super) fn last_of(&self, owner: OwnerAt) -> Option<Order> {
+        self.lines.get(&owner)?.tickets.keys().next_back().copied()
+    }
+
     pub(super) fn push(&mut self, owner: OwnerAt, order: Order, id: TicketId, is_open: bool) {
         self.change(owner, |line| {
             line.is_open = is_open;

@@ -48,6 +48,8 @@ pub(super) struct Count {
     pub(super) waiting: Ranks,
     /// When those that hold are predicted to end, milliseconds since 1970.
     pub(super) ends: Ranks,
+    /// The highest round that was granted here; at least the one before the first that waited.
+    pub(super) round: u64,
     /// Sum of the predicted times of all, milliseconds.
     walls: u64,
 }
@@ -117,6 +119,7 @@ impl Counts {
             attended: 0,
             waiting: Ranks::default(),
             ends: Ranks::default(),
+            round: 0,
             walls: 0,
         });
         self.known.insert(what, at);
@@ -132,7 +135,12 @@ impl Counts {
                 count.held.add(&ticket.claim);
                 count.ends.insert(end(ticket));
                 count.attended += u32::from(ticket.attempt.is_some());
+                count.round = count.round.max(ticket.round);
             } else {
+                if count.waiting.len() == 0 {
+                    // nobody was here while other rounds went by
+                    count.round = count.round.max(ticket.round.saturating_sub(1));
+                }
                 count.queued.add(&ticket.claim);
                 count.waiting.insert((ticket.round, ticket.number));
             }

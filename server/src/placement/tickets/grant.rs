@@ -1,7 +1,7 @@
 //! Who is next.
 
 use super::{
-    Change, Now, Tickets, claim,
+    Change, Counter, Now, Owner, Tickets, claim,
     class::{Class, Order, OwnerAt, Sort},
 };
 use crate::domain::Claim;
@@ -27,7 +27,6 @@ impl Tickets {
             self.rest(&id, now);
             self.pass_over(&counts, order, raised);
             let Some(owner_at) = counts.last() else { continue };
-            self.waits_less(*owner_at);
             self.left(at, *owner_at);
             self.settle_owner(*owner_at);
             changes.push(Change::Granted(id));
@@ -35,11 +34,24 @@ impl Tickets {
         changes
     }
 
-    /// One ticket of an owner waits no longer.
-    fn waits_less(&mut self, owner_at: OwnerAt) {
-        if let Some(owner) = self.owners.get_mut(&owner_at) {
-            owner.waiting -= 1;
-        }
+    /// The round of a ticket that is opened now: after the owner's last one that waits for the same pool, raised or not as it is.
+    /// Who waits for nothing there starts afresh, and does not pay for what it took back or wants elsewhere.
+    pub(super) fn round_for(&self, claim: &Claim) -> u64 {
+        let pool = self.counts.at(&Counter::Pool(claim.pool.clone()));
+        let count = pool.and_then(|at| self.counts.get(at)).filter(|count| count.waiting.len() > 0);
+        let turn = count.map_or(self.round, |count| count.round);
+        let first = if claim.raised { turn } else { turn + 1 };
+        let (Some(pool), Some((owner_at, owner))) = (pool, self.owner_of(claim)) else { return first };
+        let classes = owner.classes.iter().filter_map(|at| self.classes.get(*at));
+        let alike = |class: &&Class| class.sort.raised == claim.raised && class.sort.places.contains(&pool);
+        let last = classes.filter(alike).filter_map(|class| class.last_of(owner_at)).max();
+        last.map_or(first, |(last, _)| first.max(last + 1))
+    }
+
+    /// The owner of a claim, if something of it is open.
+    pub(super) fn owner_of(&self, claim: &Claim) -> Option<(OwnerAt, &Owner)> {
+        let at = self.counts.at(&Counter::Owner(claim.owner.clone()))?;
+        Some((at, self.owners.get(&at)?))
     }
 
     /// The class whose first ticket is next, if any can be granted.
@@ -70,7 +82,10 @@ impl Tickets {
 
     /// The class that others must leave its places to.
     fn kept(&self) -> Option<(usize, &Class)> {
-        let kept = self.classes.iter().filter(|(_, class)| class.passed >= PATIENCE);
+        // what nobody gets a place in, such as a pool that was taken out of the file, would hold the others up for ever
+        let is_off = |place: &usize| self.counts.get(*place).is_some_and(|count| count.limit == Some(0));
+        let can = |class: &Class| !class.sort.places.iter().any(is_off);
+        let kept = self.classes.iter().filter(|(_, class)| class.passed >= PATIENCE && can(class));
         kept.filter_map(|(at, class)| Some((class.first()?, at, class)))
             .min_by_key(|(first, _, _)| *first)
             .map(|(_, at, class)| (at, class))

@@ -51,9 +51,11 @@ impl Tickets {
         true
     }
 
-    /// Somebody watches it no longer.
-    pub fn unwatch(&mut self, id: &TicketId, held: bool, now: Now) {
-        let Some(entry) = self.known.get_mut(id) else { return };
+    /// Somebody watches the ticket with this number no longer. One that has the same id and was opened later is not touched.
+    pub fn unwatch(&mut self, id: &TicketId, number: u64, held: bool, now: Now) {
+        let Some(entry) = self.known.get_mut(id).filter(|entry| entry.ticket.number == number) else {
+            return;
+        };
         entry.heard.watchers = entry.heard.watchers.saturating_sub(1);
         entry.heard.holders = entry.heard.holders.saturating_sub(u32::from(held));
         let waits = entry.ticket.granted_unix_ms.is_none();

@@ -2,10 +2,11 @@
 //! changes go out; whoever runs it keeps them.
 //!
 //! - **Limits** in all, and for each owner, pool, architecture, kind and tag hold at once, at every moment.
-//! - **Fair among owners**: a ticket gets a round when it is opened, one after the owner's last and after the round that is being
-//!   granted. The lowest round is granted first, so that the first ticket of an owner is not behind the thousandth of another, and
-//!   whoever comes later is behind whoever waits. (The idea is that of start-time fair queueing: Goyal, Vin, Cheng, 1996.) A
-//!   raised ticket belongs to the round that is being granted.
+//! - **Fair among owners**: a ticket gets a round when it is opened, one after the owner's last that waits for its pool and after
+//!   the round that is being granted there. The lowest round is granted first, so that the first ticket of an owner is not behind
+//!   the thousandth of another, and whoever comes later is behind whoever waits. (The idea is that of start-time fair queueing:
+//!   Goyal, Vin, Cheng, 1996.) A raised ticket goes one round earlier: an owner's first belongs to the round that is being
+//!   granted, and its thousandth is as far behind as other thousandths are.
 //! - **Nobody waits for ever**: tickets that need several places at once could be passed over for ever by those that need one. After
 //!   [`PATIENCE`] later tickets that took what it needs, what a class of tickets needs is kept free for it until it has it.
 //! - **Early ends give the place back** at once: an end, a close, or silence for longer than its time.
@@ -51,6 +52,9 @@ use crate::domain::{Claim, Ticket, TicketId};
 /// Sorts of tickets that may wait at once: pools times kinds times tags. A decision looks at each of them.
 pub const CLASSES: usize = 4096;
 
+/// Open tickets of an owner for each one that it leaves to others: one owner alone takes four fifths of what may be open.
+const TO_ONE_LEFT: usize = 4;
+
 /// A moment by two clocks: that of the wall, for what is told and kept; and one that nobody sets, for what expires.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Now {
@@ -84,6 +88,16 @@ pub enum Refused {
     /// As many are open as may be.
     #[error("{0} tickets are open, which is the bound; come back later")]
     Full(usize),
+    /// So many of the owner are open that the rest of the bound is left to others.
+    #[error(
+        "{of_owner} tickets of this owner are open, and what is left of {most} is for others; come back later"
+    )]
+    Crowded {
+        /// Open tickets of the owner.
+        of_owner: usize,
+        /// As many may be open, of all owners.
+        most: usize,
+    },
     /// Tickets of so many sorts wait that no other sort is taken.
     #[error(
         "tickets with {0} different combinations of pool, kind and tags wait, which is the bound; come back later"
@@ -113,10 +127,7 @@ struct Entry {
 
 #[derive(Debug, Default)]
 struct Owner {
-    /// Round of its last ticket.
-    last: u64,
     open: usize,
-    waiting: usize,
     /// Classes in which it waits.
     classes: BTreeSet<usize>,
 }
@@ -155,19 +166,15 @@ impl Tickets {
     /// What was open before a restart, in any order, without anybody who is heard of. Those that held a place hold it, whatever the
     /// limits are now.
     pub fn restore(&mut self, tickets: impl IntoIterator<Item = Ticket>, now: Now) -> Vec<Change> {
-        let mut first_waiting = u64::MAX;
+        let mut tickets: Vec<Ticket> = tickets.into_iter().collect();
+        // the first that waits for a pool says which round it is at, else who comes now would be put before all that wait
+        tickets.sort_unstable_by_key(|ticket| (ticket.round, ticket.number));
         for ticket in tickets {
             self.next = self.next.max(ticket.number + 1);
-            match ticket.granted_unix_ms {
-                Some(_) => self.round = self.round.max(ticket.round),
-                None => first_waiting = first_waiting.min(ticket.round),
-            }
             self.insert(ticket, now);
         }
-        if first_waiting < u64::MAX {
-            // else who comes now would be put before all that wait
-            self.round = self.round.max(first_waiting.saturating_sub(1));
-        }
+        let pools = self.counts.iter().filter(|count| matches!(count.what, Counter::Pool(_)));
+        self.round = pools.map(|count| count.round).fold(self.round, u64::max);
         self.grant(now)
     }
 
@@ -190,16 +197,17 @@ impl Tickets {
         {
             return Err(Refused::Never(never.to_string()));
         }
-        let owner = Counter::Owner(claim.owner.clone());
-        let last = self.counts.at(&owner).and_then(|at| self.owners.get(&at)).map_or(0, |owner| owner.last);
-        let round = if claim.raised { self.round } else { last.max(self.round) + 1 };
+        let of_owner = self.owner_of(&claim).map_or(0, |(_, owner)| owner.open);
+        if of_owner > 0 && self.terms.most_open.saturating_sub(self.known.len()) <= of_owner / TO_ONE_LEFT {
+            return Err(Refused::Crowded { of_owner, most: self.terms.most_open });
+        }
         if self.classes.len() >= CLASSES && !self.has_class_for(&claim) {
             return Err(Refused::Mixed(CLASSES));
         }
         let ticket = Ticket {
             id: id.clone(),
+            round: self.round_for(&claim),
             claim,
-            round,
             number: self.next,
             opened_unix_ms: now.unix_ms,
             granted_unix_ms: None,
@@ -287,9 +295,7 @@ impl Tickets {
         };
         let owner = self.owners.entry(owner_at).or_default();
         owner.open += 1;
-        owner.last = owner.last.max(ticket.round);
         if ticket.granted_unix_ms.is_none() {
-            owner.waiting += 1;
             let sort = Sort { places: places.to_vec(), raised: ticket.claim.raised };
             let at = match self.sorts.get(&sort) {
                 Some(at) => *at,
@@ -324,11 +330,6 @@ impl Tickets {
         self.counts.take(&counts, &ticket, true);
         if let Some(owner) = self.owners.get_mut(&owner_at) {
             owner.open -= 1;
-            owner.waiting -= usize::from(waits);
-            if owner.waiting == 0 {
-                // who waits for nothing starts afresh, and does not pay for what it took back
-                owner.last = owner.last.min(self.round);
-            }
             if owner.open == 0 {
                 self.owners.remove(&owner_at);
             }

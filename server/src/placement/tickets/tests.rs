@@ -85,6 +85,50 @@ fn a_thousand_jobs_of_one_owner_do_not_starve_the_first_of_another() {
 }
 
 #[test]
+fn rounds_that_go_by_in_another_pool_put_nobody_behind_in_this_one() {
+    let mut two = limits(None, &[(Counter::Pool("p".into()), 1)]);
+    two.pools.insert("wide".into());
+    let mut tickets = tickets(two, 10_000);
+    for n in 0..100 {
+        tickets.opened(&format!("a{n}"), claim("a", &[]));
+    }
+    let wide = |owner: &str| Claim { pool: "wide".into(), ..claim(owner, &[]) };
+    for n in 0..200 {
+        let name = format!("b{n}");
+        assert_eq!(tickets.opened(&name, wide("b")), [name.clone()]);
+    }
+    // what it wants elsewhere does not count against it here
+    tickets.opened("elsewhere", wide("c"));
+    tickets.opened("c", claim("c", &[]));
+    assert!(tickets.told(&id("c"), at(0)).unwrap().position <= 2);
+    let kept: Vec<Ticket> = tickets.iter().cloned().collect();
+    tickets = Tickets::new(tickets.terms.clone());
+    tickets.restore(kept, at(0));
+    tickets.opened("d", claim("d", &[]));
+    assert!(tickets.told(&id("d"), at(0)).unwrap().position <= 3, "nor after a restart");
+}
+
+#[test]
+fn those_who_come_later_do_not_pass_those_who_wait_though_the_first_of_all_is_held_up() {
+    let mut tickets = tickets(limits(None, &[(Counter::All, 1), (tag("x"), 1)]), 10_000);
+    tickets.opened("first", claim("o", &[]));
+    tickets.opened("stuck", claim("s", &["x"]));
+    tickets.limit(terms(limits(None, &[(Counter::All, 1), (tag("x"), 0)]), 10_000), at(0));
+    for n in 0..10 {
+        tickets.opened(&format!("old{n}"), claim("old", &[]));
+    }
+    let mut running = "first".to_owned();
+    for n in 0..200 {
+        tickets.opened(&format!("new{n}"), claim(&format!("new{n}"), &[]));
+        running = tickets.closed(&running).remove(0);
+        if running == "old9" {
+            return;
+        }
+    }
+    panic!("200 newcomers passed those who waited");
+}
+
+#[test]
 fn those_who_come_later_do_not_pass_those_who_wait() {
     let mut tickets = tickets(limits(None, &[(Counter::All, 1)]), 10_000);
     tickets.opened("old0", claim("old", &[]));
@@ -142,6 +186,33 @@ fn a_raised_ticket_goes_first_and_raised_ones_without_end_do_not_starve_the_othe
 }
 
 #[test]
+fn a_thousand_raised_jobs_of_one_owner_do_not_go_before_all_others() {
+    let mut tickets = tickets(limits(None, &[(Counter::All, 1)]), 10_000);
+    tickets.opened("first", claim("o", &[]));
+    for n in 0..1000 {
+        tickets.opened(&format!("fix{n}"), Claim { raised: true, ..claim("a", &[]) });
+    }
+    tickets.opened("plain", claim("b", &[]));
+    tickets.opened("raised", Claim { raised: true, ..claim("c", &[]) });
+    let position = |name: &str| tickets.told(&id(name), at(0)).unwrap().position;
+    assert_eq!((position("fix0"), position("raised"), position("fix1"), position("plain")), (1, 2, 3, 4));
+}
+
+#[test]
+fn an_owner_leaves_room_for_others() {
+    let mut tickets = tickets(limits(None, &[]), 100);
+    let fill = |tickets: &mut Tickets, owner: &str| {
+        let open = |n: &i32| tickets.open(&id(&format!("{owner}{n}")), claim(owner, &[]), at(0)).is_ok();
+        (0..100).take_while(open).count()
+    };
+    assert_eq!(fill(&mut tickets, "a"), 80);
+    let crowded = Refused::Crowded { of_owner: 80, most: 100 };
+    assert_eq!(tickets.open(&id("more"), claim("a", &[]), at(0)), Err(crowded));
+    assert!(tickets.open(&id("a0"), claim("a", &[]), at(0)).is_ok(), "one that is open is found again");
+    assert_eq!((fill(&mut tickets, "b"), fill(&mut tickets, "c"), fill(&mut tickets, "d")), (16, 4, 0));
+}
+
+#[test]
 fn what_is_wrong_changes_nothing_and_says_why() {
     let mut tickets = tickets(limits(None, &[(tag("off"), 0)]), 2);
     let mut open = |name: &str, claim: Claim| tickets.open(&id(name), claim, at(0));
@@ -173,6 +244,27 @@ fn a_place_in_a_pool_that_was_taken_out_of_the_file_is_given_to_nobody() {
 }
 
 #[test]
+fn a_pool_that_was_taken_out_of_the_file_keeps_no_place_from_the_others() {
+    let all = [(Counter::All, 2)];
+    let mut both = limits(None, &all);
+    both.pools.insert("gone".into());
+    let mut tickets = tickets(both, 10_000);
+    let of_gone = || Claim { pool: "gone".into(), ..claim("o", &[]) };
+    tickets.opened("g0", of_gone());
+    tickets.opened("g1", of_gone());
+    tickets.opened("g2", of_gone());
+    tickets.limit(terms(limits(None, &all), 10_000), at(0));
+    tickets.closed("g0");
+    tickets.closed("g1");
+    for n in 0..2 * PATIENCE {
+        tickets.opened(&format!("p{n}"), claim("p", &[]));
+        tickets.closed(&format!("p{n}"));
+    }
+    assert_eq!(tickets.opened("a", claim("p", &[])), ["a"]);
+    assert_eq!(tickets.opened("b", claim("p", &[])), ["b"], "both places are there for whoever can have one");
+}
+
+#[test]
 fn a_ticket_lives_as_long_as_somebody_is_heard_of() {
     let mut tickets = tickets(limits(Some(1), &[]), 10);
     let ended = |changes: &[Change]| changes.iter().filter(|c| matches!(c, Change::Ended(..))).count();
@@ -193,7 +285,10 @@ fn a_ticket_lives_as_long_as_somebody_is_heard_of() {
     assert_eq!(ended(&tickets.expire(10, at(2000))), 0);
     tickets.watch(&id("b"), true, at(2000));
     assert_eq!(ended(&tickets.expire(10, at(999_999))), 0);
-    tickets.unwatch(&id("b"), true, at(1_000_000));
+    let number = tickets.get(&id("b")).unwrap().number;
+    tickets.unwatch(&id("b"), number + 1, true, at(900_000));
+    assert_eq!(ended(&tickets.expire(10, at(999_999))), 0, "another ticket had this id");
+    tickets.unwatch(&id("b"), number, true, at(1_000_000));
     assert_eq!(ended(&tickets.expire(10, at(1_000_100))), 0);
     assert_eq!(ended(&tickets.expire(10, at(1_000_101))), 1);
     assert!(tickets.leaves_nothing());

@@ -133,7 +133,8 @@ impl Run {
                 Vec::new()
             }
             Event::Unwatch { name, held } => {
-                tickets.unwatch(&named(name), held, now);
+                let number = tickets.get(&named(name)).map_or(0, |ticket| ticket.number);
+                tickets.unwatch(&named(name), number, held, now);
                 Vec::new()
             }
             Event::Begin { name } => {
