@@ -411,7 +411,7 @@ fn only_a_rule_puts_a_ticket_into_a_pool_of_rules_and_it_looks_at_what_is_proven
     );
     let mut main = to_other();
     main.key.git_ref = "main".into();
-    assert!(ruled(main.clone()).starts_with("pool: only a rule"), "it says a branch that is not proven");
+    assert!(ruled(main).starts_with("pool: only a rule"), "it says a branch that is not proven");
     assert_eq!(claims.claim(&proven("team/x", "main", "ann"), to_other()).unwrap().pool, "other");
     // the branch is that of the proven project alone
     let mut elsewhere = to_other();
