@@ -164,7 +164,7 @@ impl App {
 /// What pools need: of tickets, and of attempts without one.
 fn demands(placing: &Placing, ticketing: &Ticketing) -> Demands {
     let ticketing = ticketing.clone();
-    Demands::new(placing.clone(), move || ticketing.demand())
+    Demands::new(placing.clone(), move |pool| ticketing.demand_in(pool))
 }
 
 /// Job hooks that wait on disk. Without them the server still takes hooks, and a kill loses those that wait.

@@ -40,8 +40,8 @@ impl PoolDemand {
     }
 }
 
-/// Where tickets are asked for.
-type OfTickets = Box<dyn Fn() -> Vec<tickets::Demand> + Send + Sync>;
+/// Where the tickets of one pool are asked for; `None` if there are none.
+type OfTickets = Box<dyn Fn(&str) -> Option<tickets::Demand> + Send + Sync>;
 
 /// A handle on the demand.
 #[derive(Clone)]
@@ -59,18 +59,17 @@ impl fmt::Debug for Demands {
 }
 
 impl Demands {
-    /// Over the pools in force, and what `tickets` says of them.
+    /// Over the pools in force, and what `tickets` says of each.
     pub(crate) fn new(
         placing: Placing,
-        tickets: impl Fn() -> Vec<tickets::Demand> + Send + Sync + 'static,
+        tickets: impl Fn(&str) -> Option<tickets::Demand> + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(Shared { placing, tickets: Box::new(tickets) }))
     }
 
     /// Of all pools, in the order of the file.
     pub(crate) fn all(&self) -> Vec<PoolDemand> {
-        let tickets = (self.0.tickets)();
-        self.0.placing.now().pools().iter().map(|pool| self.demand(pool, &tickets)).collect()
+        self.0.placing.now().pools().iter().map(|pool| self.demand(pool)).collect()
     }
 
     /// Of one pool. `field` names it in the question.
@@ -80,7 +79,7 @@ impl Demands {
     pub(crate) fn of(&self, field: &str, name: &str) -> Result<PoolDemand, Fault> {
         let now = self.0.placing.now();
         if let Some(pool) = now.pool(name) {
-            return Ok(self.demand(pool, &(self.0.tickets)()));
+            return Ok(self.demand(pool));
         }
         let known: Vec<&str> = now.pools().iter().map(|pool| pool.name.as_str()).collect();
         let known = if known.is_empty() {
@@ -93,12 +92,13 @@ impl Demands {
         Err(Fault::new(field, format!("{why}; {known}")))
     }
 
-    fn demand(&self, pool: &Pool, tickets: &[tickets::Demand]) -> PoolDemand {
+    fn demand(&self, pool: &Pool) -> PoolDemand {
         let open = self.0.placing.places().of(&pool.name);
-        let ticket = tickets.iter().find(|demand| demand.pool == pool.name);
-        let (wanted, held, attended) =
-            ticket.map_or_else(Default::default, |demand| (demand.queued, demand.held, demand.attended));
-        let beside = open.attempts.saturating_sub(attended);
+        let (wanted, held, attended) = (self.0.tickets)(&pool.name)
+            .map_or_else(Default::default, |demand| (demand.queued, demand.held, demand.attended));
+        // an attempt with a ticket need not have named its pool: then it is attended, and not open here
+        let with_ticket = open.attempts.saturating_sub(open.without_ticket.places);
+        let beside = open.without_ticket.places.saturating_add(with_ticket.saturating_sub(attended));
         let held = sum(held, Amount { places: beside, ..open.without_ticket });
         PoolDemand { pool: pool.name.clone(), on_demand: pool.on_demand, wanted, held }
     }
@@ -166,7 +166,8 @@ mod tests {
         let metrics = Arc::new(Metrics::new());
         let placing = Placing::open(Some(file), Arc::clone(&metrics)).unwrap();
         let tickets = tickets.to_vec();
-        (Demands::new(placing, move || tickets.clone()), dir, metrics)
+        let of = move |pool: &str| tickets.iter().find(|demand| demand.pool == pool).cloned();
+        (Demands::new(placing, of), dir, metrics)
     }
 
     fn amount(places: u32) -> Amount {
@@ -195,6 +196,18 @@ mod tests {
     }
 
     #[test]
+    fn attempts_with_tickets_that_name_no_pool_hide_none_without_a_ticket() {
+        let ticket = tickets::Demand { pool: "big".into(), queued: amount(0), held: amount(5), attended: 5 };
+        let (demands, _dir, _) = demands(&[ticket]);
+        let places = demands.0.placing.places();
+        let _open: Vec<_> = (0..3).map(|_| places.hold("big", &two_cores_and_a_gib(), false)).collect();
+        assert_eq!(demands.of("pool", "big").unwrap().held, amount(8));
+        // one of the five names it, and counts as before
+        let _named = places.hold("big", &two_cores_and_a_gib(), true);
+        assert_eq!(demands.of("pool", "big").unwrap().held, amount(8));
+    }
+
+    #[test]
     fn a_pool_that_is_not_there_is_named_with_those_that_are() {
         let (demands, _dir, _) = demands(&[]);
         for (name, part) in [("", "is missing; there are small, big"), ("moon", "\"moon\" is not a pool")] {
@@ -203,7 +216,7 @@ mod tests {
         }
         let fault = demands.of("pool", &"x".repeat(1 << 20)).unwrap_err();
         assert!(fault.description.len() < 200);
-        let none = Demands::new(Placing::open(None, Arc::new(Metrics::new())).unwrap(), Vec::new);
+        let none = Demands::new(Placing::open(None, Arc::new(Metrics::new())).unwrap(), |_| None);
         assert!(none.of("pool", "x").unwrap_err().description.contains("no file of pools"));
     }
 

@@ -192,6 +192,11 @@ impl Ticketing {
         self.0.wake.notify_one();
     }
 
+    /// What is wanted and held in one pool; `None` if nothing is.
+    pub(crate) fn demand_in(&self, pool: &str) -> Option<Demand> {
+        self.0.desk().tickets.demand_in(pool)
+    }
+
     /// What is wanted and held, by pool.
     pub(crate) fn demand(&self) -> Vec<Demand> {
         self.0.desk().tickets.demand()

@@ -59,3 +59,10 @@ pub struct Claim {
     /// Fingerprint of the question: the same id with another question is a mistake.
     pub asked: u64,
 }
+
+impl Claim {
+    /// Whether it is of the same question of the same caller about the same project.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.asked == other.asked && self.by == other.by && self.project == other.project
+    }
+}

@@ -254,9 +254,9 @@ mod tests {
         let placing = Placing::open(Some(file), Arc::new(Metrics::new())).unwrap();
         let queue = Arc::new(Mutex::new(Amount::default()));
         let asked = Arc::clone(&queue);
-        let demands = Demands::new(placing, move || {
+        let demands = Demands::new(placing, move |pool| {
             let queued = *asked.lock().unwrap();
-            vec![tickets::Demand { pool: "big".into(), queued, held: Amount::default(), attended: 0 }]
+            Some(tickets::Demand { pool: pool.into(), queued, held: Amount::default(), attended: 0 })
         });
         let stopping = CancellationToken::new();
         let service = ScalerService::new(demands, TaskTracker::new(), stopping.clone());

@@ -281,6 +281,18 @@ impl Identity {
         self.may_see(field, &key.project)
     }
 
+    /// Puts what is proven into a question for a place: the project where none is named, and the branch and the owner of that project.
+    ///
+    /// # Errors
+    /// It may not ask for this project.
+    pub(crate) fn claims(&self, field: &str, key: &mut Key) -> Result<(), Fault> {
+        self.asks(field, key)?;
+        if key.project == self.proven.project {
+            self.prove(key);
+        }
+        Ok(())
+    }
+
     /// As [`Self::may_see`], without words.
     pub(crate) fn sees(&self, project: &str) -> bool {
         self.projects.is_all() || (!project.is_empty() && self.projects.has(project))

@@ -58,9 +58,9 @@ impl Flight {
         self.0.as_mut()?.round.staged.get_mut(id)
     }
 
-    /// The attempts of the round.
-    pub(super) fn attempts(&self) -> impl Iterator<Item = &AttemptId> {
-        self.0.iter().flat_map(|flying| flying.round.staged.keys())
+    /// How many attempts of the round are new.
+    pub(super) fn begun(&self) -> usize {
+        self.0.as_ref().map_or(0, |flying| flying.round.begun.len())
     }
 
     /// A verdict waits to be on disk.

@@ -68,10 +68,8 @@ impl Worker {
             // its agent has not seen the end of the delivery
             return if sealed.is_of(attempt) { Ok(None) } else { Err(Refusal::Held(attempt.id.clone())) };
         }
-        let staged = round.staged.keys().filter(|id| self.flight.staged(id).is_none());
-        let staged = staged.chain(self.flight.attempts());
-        let new = staged.filter(|id| !self.sessions.contains_key(*id)).count();
-        let open = self.sessions.len() + new;
+        // what has begun in either round is a session when that is on the disk
+        let open = self.sessions.len() + round.begun.len() + self.flight.begun();
         if open >= self.parts.open_attempts {
             return Err(Refusal::Full(self.parts.open_attempts));
         }

@@ -51,6 +51,15 @@ impl Placement {
         pick(&may, needs, "")
     }
 
+    /// Whether an attempt can be put into this pool, however busy the pools are.
+    pub fn sends(&self, subject: &Subject<'_>, needs: &Needs, pool: &Pool) -> bool {
+        // which rule decides does not hang on that, and it has one pool for idle hours and one for busy ones
+        [0, u32::MAX].iter().any(|open| {
+            let chosen = self.choose(subject, needs, &|_| *open).pool;
+            chosen.is_some_and(|chosen| chosen.name == pool.name)
+        })
+    }
+
     /// The prediction with its pool. Sizes above what the pool takes are lowered to that.
     #[must_use]
     pub fn put(

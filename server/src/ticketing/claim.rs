@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use ring::digest;
+
 use super::{Refusal, Ticketing};
 use crate::{
     answers::Answers,
@@ -43,12 +45,14 @@ impl Claims {
     /// # Errors
     /// A field names what is not there, or what is not for him.
     pub(crate) fn claim(&self, caller: &Identity, asked: Asked) -> Result<Claim, Refusal> {
+        let mut asked = asked;
+        caller.claims("key.project", &mut asked.key).map_err(Refusal::Forbidden)?;
+        // of what is proven: the same words of two callers are two questions
         let question = fingerprint(&asked);
         let Asked { mut key, kind, mut owner, pool, tags } = asked;
         // both are kept and shown
         mask::key(&mut key);
         mask::by_shape(&mut owner);
-        caller.asks("key.project", &mut key).map_err(Refusal::Forbidden)?;
         let owner = owner_of(caller, owner, &key)?;
         if let Some(kind) = kind {
             key.labels.insert(LABEL.to_owned(), kind.as_str().to_owned());
@@ -97,10 +101,15 @@ impl Claims {
                 || placement.pools().iter().map(|pool| pool.name.as_str()).collect::<Vec<_>>().join(", ");
             let unknown = || Fault::new("pool", format!("{asked:?} is not there; there are: {}", names()));
             let pool = placement.pool(asked).ok_or_else(unknown)?;
-            return match placement.bars(subject, pool) {
-                None => Ok((Some(pool), prediction)),
-                Some(why) => Err(Fault::new("pool", why).into()),
-            };
+            if let Some(why) = placement.bars(subject, pool) {
+                return Err(Fault::new("pool", why).into());
+            }
+            if pool.by_rule && !placement.sends(subject, &Needs::of(&prediction), pool) {
+                let description =
+                    format!("only a rule puts builds into {asked:?}, and none puts this one there");
+                return Err(Fault::new("pool", description).into());
+            }
+            return Ok((Some(pool), prediction));
         }
         if placement.pools().is_empty() {
             return Ok((None, prediction));
@@ -118,9 +127,20 @@ impl Claims {
 /// Longest name of a caller that is kept, in characters.
 const NAME: usize = 64;
 
-/// Who opens a ticket, as it is kept.
+/// Characters of a longer name that are kept; then come a `~` and the first 8 bytes of the SHA-256 of all of it, in hexadecimal.
+const START: usize = NAME - 1 - 16;
+
+/// Who opens a ticket, as it is kept: two callers are never the same. Pods and branches choose the ends of their names, so no sum will
+/// do for which others can be found.
 pub(super) fn by(caller: &Identity) -> String {
-    caller.name.chars().take(NAME).collect()
+    let name = &caller.name;
+    if name.chars().nth(NAME).is_none() {
+        return name.to_string();
+    }
+    let start: String = name.chars().take(START).collect();
+    let sum = digest::digest(&digest::SHA256, name.as_bytes());
+    let sum = sum.as_ref().iter().take(8).fold(0, |sum, byte| (sum << 8) | u64::from(*byte));
+    format!("{start}~{sum:016x}")
 }
 
 /// Among whom places are shared: what is proven, else what is said, else the project. Who may see only some projects cannot make

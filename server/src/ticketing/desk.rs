@@ -86,8 +86,7 @@ impl Desk {
     /// How the ticket ended that was opened with this id and the same question; `None` if there was none, or it is another question.
     pub(super) fn ended_as(&self, id: &TicketId, claim: &Claim) -> Option<View> {
         let (end, ticket) = self.ended.get(id)?;
-        let is_same = ticket.claim.asked == claim.asked && ticket.claim.by == claim.by;
-        is_same.then(|| View::Ended(*end, Box::new(ticket.clone())))
+        ticket.claim.is_same(claim).then(|| View::Ended(*end, Box::new(ticket.clone())))
     }
 
     /// A ticket is new.
@@ -116,8 +115,7 @@ impl Desk {
     /// An attempt is open: if it names a ticket of its project that holds a place, it runs there. True if that is new.
     pub(super) fn begin(&mut self, attempt: &Attempt) -> bool {
         let Some(id) = &attempt.opening.ticket else { return false };
-        let project = self.tickets.get(id).map(|ticket| ticket.claim.project.as_str());
-        let is_of_it = project.is_some_and(|project| project.is_empty() || project == attempt.key.project);
+        let is_of_it = self.tickets.get(id).is_some_and(|ticket| ticket.claim.project == attempt.key.project);
         let begun = is_of_it && self.tickets.begin(id, &attempt.id);
         if begun {
             self.changed(id, "attended");

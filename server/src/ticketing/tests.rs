@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     answers::Answers,
     domain::{History, Key, Opening, Resources, SessionId, Source, Ticket},
-    identity::Roles,
+    identity::{Proven, Roles},
     learned::Learned,
     placement::tickets::{End, Refused},
     predict,
@@ -21,6 +21,12 @@ tags = ["beefy"]
 name = "other"
 by_rule = true
 allowed = ['team/.*']
+[[rule]]
+name = "main"
+ref_class = "default"
+pool = "other"
+when_busy = "big"
+busy_from = 1
 [tickets]
 each_owner = 5
 [tickets.tag]
@@ -184,6 +190,14 @@ async fn an_attempt_of_another_project_does_not_take_a_ticket() {
         own.key.project = "x".into();
         ticketing.begin(&own);
         assert_eq!(ticketing.demand()[0].attended, 1);
+        // without a project it is of no project, and not of each
+        ticketing.close(&id("a"), "o", &Identity::anyone()).await.unwrap();
+        ticketing.open(&id("b"), claim(2)).await.unwrap();
+        let of_project = Attempt { opening: attempt("own", "b").opening, ..own };
+        ticketing.begin(&of_project);
+        assert_eq!(ticketing.demand()[0].attended, 0);
+        ticketing.begin(&attempt("none", "b"));
+        assert_eq!(ticketing.demand()[0].attended, 1);
     })
     .await;
 }
@@ -324,6 +338,7 @@ fn a_claim_is_what_the_key_the_pools_and_the_token_say() {
     assert_eq!((claim.tags.join(" "), claim.by.as_str()), ("licence".to_owned(), "anyone"));
     assert!(claim.memory.0 > 0 && claim.milli_cores > 0 && claim.wall.0 > 0);
     let other = ask(Asked {
+        key: Key { git_ref: "main".into(), ..key.clone() },
         pool: "other".into(),
         owner: "bob".into(),
         kind: crate::placement::Kind::parse("auto"),
@@ -351,6 +366,84 @@ fn a_claim_is_what_the_key_the_pools_and_the_token_say() {
     assert_eq!(claims.claim(&one, asked()).unwrap().owner, "team/x");
     let made_up = claims.claim(&one, Asked { owner: "nobody-else".into(), ..asked() });
     assert!(matches!(made_up, Err(Refusal::Forbidden(ref fault)) if fault.field == "owner"), "{made_up:?}");
+}
+
+/// A key of a package of a project, and nothing else asked.
+fn about(project: &str, package: &str) -> Asked {
+    let key = Key { project: project.into(), package: package.into(), ..Key::default() };
+    Asked { key, kind: None, owner: String::new(), pool: String::new(), tags: Vec::new() }
+}
+
+fn proven(project: &str, git_ref: &str, owner: &str) -> Identity {
+    let proven = Proven { project: project.into(), git_ref: git_ref.into(), owner: owner.into(), job: None };
+    Identity { proven, ..Identity::clone(&Identity::anyone()) }
+}
+
+#[tokio::test]
+async fn the_same_words_about_two_projects_are_two_questions() {
+    let site = Site::new();
+    site.run(&[], async |ticketing: &Ticketing| {
+        let claims = site.claims(ticketing);
+        let claim = |project: &str| claims.claim(&proven(project, "", "o"), about("", "zlib")).unwrap();
+        let (one, other) = (claim("team/x"), claim("team/y"));
+        assert_ne!(one.asked, other.asked);
+        // not even if the numbers of both happen to be the same
+        let other = Claim { asked: one.asked, ..other };
+        ticketing.open(&id("a"), one.clone()).await.unwrap();
+        assert_eq!(ticketing.open(&id("a"), other.clone()).await, Err(Refused::Taken(id("a")).into()));
+        ticketing.close(&id("a"), "o", &Identity::anyone()).await.unwrap();
+        assert_eq!(word(&ticketing.open(&id("a"), one).await.unwrap()), "closed");
+        assert_eq!(word(&ticketing.open(&id("a"), other).await.unwrap()), "granted");
+    })
+    .await;
+}
+
+#[test]
+fn callers_whose_long_names_begin_alike_are_told_apart() {
+    let named =
+        |name: String| claim::by(&Identity { name: name.into(), ..Identity::clone(&Identity::anyone()) });
+    let pod = |pod: &str| {
+        named(format!("kubernetes.default.svc.cluster.local:system:serviceaccount:builds:runner/{pod}"))
+    };
+    assert_eq!(pod("a"), pod("a"));
+    assert_ne!(pod("a"), pod("b"));
+    assert!(pod("a").starts_with("kubernetes.default.svc.cluster.local:system:ser"), "{}", pod("a"));
+    for length in [1, 64] {
+        assert_eq!(named("é".repeat(length)), "é".repeat(length));
+    }
+    assert_eq!(named("é".repeat(65)).chars().count(), 64);
+}
+
+#[test]
+fn only_a_rule_puts_a_ticket_into_a_pool_of_rules_and_it_looks_at_what_is_proven() {
+    let site = Site::new();
+    let (ticketing, _keeper) = site.tickets();
+    let claims = site.claims(&ticketing);
+    let to_other = || Asked { pool: "other".into(), ..about("team/x", "zlib") };
+    let ruled = |asked: Asked| match claims.claim(&proven("team/x", "feature", "ann"), asked) {
+        Ok(claim) => claim.pool,
+        Err(Refusal::Fault(fault)) => fault.to_string(),
+        Err(other) => panic!("{other:?}"),
+    };
+    assert!(
+        ruled(to_other()).starts_with("pool: only a rule puts builds into \"other\""),
+        "{}",
+        ruled(to_other())
+    );
+    let mut main = to_other();
+    main.key.git_ref = "main".into();
+    assert!(ruled(main).starts_with("pool: only a rule"), "it says a branch that is not proven");
+    assert_eq!(claims.claim(&proven("team/x", "main", "ann"), to_other()).unwrap().pool, "other");
+    // the branch is that of the proven project alone
+    let mut elsewhere = to_other();
+    elsewhere.key.project = "team/y".into();
+    elsewhere.key.git_ref = "main".into();
+    assert_eq!(ruled(elsewhere), "other");
+    // also where the rule would send it elsewhere just now
+    let _busy: Vec<_> =
+        (0..9).map(|_| site.placing.places().hold("other", &Resources::default(), false)).collect();
+    assert_eq!(claims.claim(&proven("team/x", "main", "ann"), to_other()).unwrap().pool, "other");
+    assert_eq!(claims.claim(&proven("team/x", "main", "ann"), about("team/x", "zlib")).unwrap().pool, "big");
 }
 
 #[tokio::test]

@@ -89,3 +89,29 @@ async fn a_roll_and_a_stream_that_leaves_count_although_a_round_is_on_its_way() 
     assert_eq!((session.loose, session.acknowledged), (9, 9));
     assert!(session.holder.is_none(), "its agent may come back on another stream");
 }
+
+#[tokio::test]
+async fn no_more_attempts_open_than_may_wherever_they_are_on_their_way_to_the_disk() {
+    let (mut worker, _id, stream) = held(&MemoryStore::default());
+    let most = worker.parts.open_attempts;
+    let mut answers = Vec::new();
+    // one is open; the first round flies with four, each asked for twice, and the second waits for it
+    for (first, count) in [(0, 4), (0, 4), (4, most)] {
+        let requests: Vec<Request> = (first..first + count)
+            .map(|n| {
+                let (answer, answered) = oneshot::channel();
+                answers.push(answered);
+                let attempt = fixture::attempt(&format!("new{n}")).into();
+                Request::Open { attempt, stream: stream.clone(), answer }
+            })
+            .collect();
+        worker.work(requests.into_iter()).await;
+    }
+    assert!(!worker.flight.is_empty() && !worker.round.is_empty());
+    worker.commit_all().await;
+    let mut refused = 0;
+    for answer in answers {
+        refused += usize::from(matches!(answer.await.unwrap(), Err(Refusal::Full(_))));
+    }
+    assert_eq!((worker.sessions.len(), refused), (most, 5));
+}

@@ -184,7 +184,7 @@ impl Tickets {
     /// Another question has the id, too many are open, or it could never be granted.
     pub fn open(&mut self, id: &TicketId, claim: Claim, now: Now) -> Result<Vec<Change>, Refused> {
         if let Some(open) = self.known.get(id) {
-            if open.ticket.claim.asked != claim.asked || open.ticket.claim.by != claim.by {
+            if !open.ticket.claim.is_same(&claim) {
                 return Err(Refused::Taken(id.clone()));
             }
             self.ask(id, now);

@@ -342,6 +342,21 @@ fn a_position_and_a_time_are_told_from_those_who_hold_and_those_who_are_before()
 }
 
 #[test]
+fn the_demand_is_that_of_the_pools_in_the_file_and_of_no_pool() {
+    let mut two = limits(None, &[(Counter::Pool("p".into()), 1)]);
+    two.pools.insert("b".into());
+    let mut tickets = tickets(two, 10);
+    for (n, pool) in ["p", "", "b", "p"].into_iter().enumerate() {
+        tickets.opened(&format!("t{n}"), Claim { pool: pool.into(), ..claim(&format!("owner{n}"), &["x"]) });
+    }
+    let demand = tickets.demand();
+    let told: Vec<_> = demand.iter().map(|d| (d.pool.as_str(), d.held.places, d.queued.places)).collect();
+    assert_eq!(told, [("", 1, 0), ("b", 1, 0), ("p", 1, 1)]);
+    assert_eq!(tickets.demand_in("p").as_ref(), demand.last());
+    assert_eq!(tickets.demand_in("owner0"), None);
+}
+
+#[test]
 fn after_a_restart_newcomers_are_not_before_those_who_wait() {
     let mut before = tickets(limits(None, &[(Counter::All, 1)]), 100);
     for n in 0..50 {

@@ -56,18 +56,19 @@ impl Tickets {
         count.map_or(0, |count| count.held.places.saturating_add(count.queued.places))
     }
 
-    /// What is wanted and held, by pool, in the order of their names. Pools that nobody wants are not named.
+    /// What is wanted and held in one pool; `None` if nothing is.
+    pub fn demand_in(&self, pool: &str) -> Option<Demand> {
+        let count = self.counts.of(&Counter::Pool(pool.to_owned()))?;
+        let (queued, held, attended) = (count.queued, count.held, count.attended);
+        Some(Demand { pool: pool.to_owned(), queued, held, attended })
+    }
+
+    /// What is wanted and held, by pool of the operator's file, in the order of their names. Pools that nobody wants are not named;
+    /// tickets without a pool stand under the empty name.
     pub fn demand(&self) -> Vec<Demand> {
-        let of = |count: &Count| match &count.what {
-            Counter::Pool(name) => Some(Demand {
-                pool: name.clone(),
-                queued: count.queued,
-                held: count.held,
-                attended: count.attended,
-            }),
-            _ => None,
-        };
-        let mut demand: Vec<Demand> = self.counts.iter().filter_map(of).collect();
+        // not by all that is counted: that is one for each owner, too
+        let pools = self.terms.limits.pools.iter().map(String::as_str).chain([""]);
+        let mut demand: Vec<Demand> = pools.filter_map(|pool| self.demand_in(pool)).collect();
         demand.sort_unstable_by(|one, other| one.pool.cmp(&other.pool));
         demand
     }
