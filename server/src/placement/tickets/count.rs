@@ -102,7 +102,6 @@ impl Counts {
         self.at(counter).and_then(|at| self.get(at))
     }
 
-    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Count> {
         self.all.iter().map(|(_, count)| count)
     }
