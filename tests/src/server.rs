@@ -15,6 +15,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
 use tempfile::NamedTempFile;
 
 use crate::programs::Programs;
@@ -127,6 +128,17 @@ impl Server {
         let (_file, path) = std::mem::replace(&mut self.log, empty).keep()?;
         self.child = None;
         Ok((pid, path))
+    }
+
+    /// What it shows of an attempt, with the whole series.
+    ///
+    /// # Errors
+    /// No answer, or it does not know the attempt.
+    pub async fn shown(&self, attempt: &str) -> anyhow::Result<pb::GetAttemptResponse> {
+        let mut client = StatsClient::connect(self.url()).await?;
+        let ask =
+            pb::GetAttemptRequest { attempt: attempt.to_owned(), with_series: true, ..Default::default() };
+        Ok(client.get_attempt(ask).await?.into_inner())
     }
 
     /// Status and body of a GET.
