@@ -22,6 +22,8 @@ use crate::programs::Programs;
 
 /// Between two looks at the log of a server that starts.
 const PAUSE: Duration = Duration::from_millis(10);
+/// Looks before giving up: ten minutes, for those who start one on a store of many GiB.
+const LOOKS: u32 = 60_000;
 
 /// What `--log` needs for a server that says where it listens, and nothing of each attempt.
 pub const QUIET: &str = "warn,plimsoll_server=info,plimsoll_server::ingest=warn";
@@ -64,7 +66,7 @@ impl Server {
         }
         command.args(options).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.reopen()?);
         let mut child = command.spawn().context("the server's program cannot be started")?;
-        loop {
+        for _look in 0..LOOKS {
             // asked first: what it wrote before its end is then in the file
             let ended = child.try_wait()?;
             let text = fs::read_to_string(log.path())?;
@@ -76,6 +78,9 @@ impl Server {
             }
             thread::sleep(PAUSE);
         }
+        child.kill()?;
+        child.wait()?;
+        bail!("it did not say where it listens: {}", fs::read_to_string(log.path())?)
     }
 
     /// The URL for agents.
