@@ -31,6 +31,7 @@ mod judging;
 mod kept;
 mod monitoring;
 mod output;
+mod planted;
 mod pools;
 mod retention;
 mod see;
