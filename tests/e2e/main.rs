@@ -34,6 +34,7 @@ mod output;
 mod planted;
 mod pools;
 mod retention;
+mod roles;
 mod see;
 mod settings;
 mod shadow;
