@@ -247,8 +247,8 @@ impl Identity {
         let Some(bounds) = &self.bounds else { return Ok(()) };
         let key = &attempt.key;
         self.usage.note(bounds, Bound::Attempts, attempt.id.as_str(), now)?;
-        let named = (&key.project, &key.stack, &key.package, &key.version, &key.variants, &key.git_ref);
-        self.usage.note(bounds, Bound::Keys, named, now)?;
+        // what a branch builds is learnt on its own
+        self.usage.note(bounds, Bound::Keys, (key.clone().built(), &key.git_ref), now)?;
         key.labels.iter().try_for_each(|label| self.usage.note(bounds, Bound::Labels, label, now))
     }
 
