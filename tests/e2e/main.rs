@@ -41,6 +41,7 @@ mod shadow;
 mod stop;
 mod store_ops;
 mod tenants;
+mod ticket_access;
 mod tickets;
 mod too_much;
 mod verdict;
