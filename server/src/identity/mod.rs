@@ -29,7 +29,7 @@ pub(crate) use access::{Access, Denied, bearer};
 use bounds::Bounds;
 pub(crate) use bounds::{Bound, Exceeded};
 pub(crate) use fetched::{AGAIN, Fetched, Origin, safe_address};
-pub(crate) use file::{AccessFile, Sources};
+pub(crate) use file::{AccessFile, Sources, hash};
 use plimsoll_proto::job::Named;
 use tokio::time::Instant;
 use usage::Usage;
