@@ -177,7 +177,13 @@ impl Simulate {
             let said = |ms: u64| {
                 humantime::format_rfc3339_seconds(UNIX_EPOCH + std::time::Duration::from_millis(ms))
             };
-            bail!("--day: no build came on it; the file goes from {} to {}", said(first), said(last));
+            let (from, to) = (said(first), said(last));
+            match self.day {
+                Some(_) => bail!("--day: no build came on it; the file goes from {from} to {to}"),
+                None => bail!(
+                    "--warmup: no build is left that can be simulated; the file goes from {from} to {to}"
+                ),
+            }
         }
         Ok((tape, window))
     }

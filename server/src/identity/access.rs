@@ -178,10 +178,9 @@ impl Access {
         known.or(self.anonymous.as_ref()).cloned().ok_or(Denied::Nobody)
     }
 
-    /// Signed tokens whose check is remembered.
-    #[cfg(test)]
-    pub(super) fn remembered(&self) -> usize {
-        self.remembered.lock().unwrap().checked.len()
+    /// How many signed tokens' checks are remembered.
+    pub(crate) fn remembered(&self) -> usize {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).checked.len()
     }
 
     fn of_token(&self, token: &str, now: u64) -> Result<Arc<Identity>, Denied> {

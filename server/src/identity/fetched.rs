@@ -1,4 +1,4 @@
-//! The keys of an issuer as they were fetched last, and how long they serve. Pure: `guard` fetches, and tells what came of it.
+//! The keys of an issuer as they were fetched last, and how long they serve. Asks nobody: `guard` fetches, and tells what came of it.
 //!
 //! | the issuer | tokens by it |
 //! |---|---|
@@ -91,6 +91,11 @@ impl Fetched {
         let is_new = place.as_ref().is_none_or(|before| before.text != held.text);
         *place = Some(held);
         Ok(is_new)
+    }
+
+    /// Until when the keys that were fetched last serve, seconds since 1970; 0 if none ever came.
+    pub(crate) fn until(&self) -> u64 {
+        self.held.read().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |held| held.until)
     }
 
     /// Whether there are keys that serve.

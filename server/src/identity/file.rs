@@ -221,6 +221,13 @@ impl IssuerTable {
     }
 }
 
+/// The SHA-256 of a token, as a file says it.
+pub(crate) fn hash(token: &str) -> String {
+    let sum = digest::digest(&digest::SHA256, token.as_bytes());
+    let digits = sum.as_ref().iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+}
+
 pub(super) fn hexadecimal(text: &str) -> Option<Digest> {
     let mut digest = Digest::default();
     if text.len() != 2 * digest.len() || !text.is_ascii() {

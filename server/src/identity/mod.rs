@@ -1,4 +1,6 @@
-//! Who calls, what it may do, and whether what it says may teach. Pure: files are read by those who build [`Access`].
+//! Who calls, what it may do, and whether what it says may teach. Reads no file and asks nobody: those who build [`Access`] do. What
+//! it keeps is in memory (checked tokens, keys that were fetched, what callers have done). The time comes from outside, but for the expiry of
+//! a signed token, which the library looks at, and the moment at which a caller's usage is looked up.
 //!
 //! Without a file of access everybody is [`Identity::anyone`]: that is for a first try on one machine. With one, a caller proves
 //! who it is by a bearer token (a static one, or one that GitLab or Kubernetes has signed) or by the certificate of its
@@ -27,7 +29,7 @@ pub(crate) use access::{Access, Denied, bearer};
 use bounds::Bounds;
 pub(crate) use bounds::{Bound, Exceeded};
 pub(crate) use fetched::{AGAIN, Fetched, Origin, safe_address};
-pub(crate) use file::{AccessFile, Sources};
+pub(crate) use file::{AccessFile, Sources, hash};
 use plimsoll_proto::job::Named;
 use tokio::time::Instant;
 use usage::Usage;

@@ -144,6 +144,27 @@ fn whatever_tells_builds_apart_counts_as_a_key_of_its_own_and_nothing_else_does(
 }
 
 #[test]
+fn the_example_of_the_readme_is_a_file_of_access() {
+    let readme = include_str!("../../../README.md");
+    let from = readme.find("```toml\n[[token]]").unwrap() + "```toml\n".len();
+    let example = readme[from..].split("```").next().unwrap();
+    let signer = Signer::new();
+    let read = |path: &PathBuf| {
+        assert_eq!(path, &PathBuf::from("kubernetes-keys.json"));
+        Ok(signer.key_set())
+    };
+    let sources = Sources { read: &read, usages: &Usages::default(), fetched: &|_origin| Arc::default() };
+    // the hash of nobody's token
+    let example = example.replace("\"...\"", &format!("{:?}", "0".repeat(64)));
+    let access = Access::new(AccessFile::parse(&example).unwrap(), sources).unwrap();
+    assert_eq!(format!("{access:?}"), "Access(1 tokens, 2 issuers, 1 certificates)");
+    let runner = access.identify(None, &["runner-1.example".to_owned()], 0).unwrap();
+    assert!(
+        runner.roles.has(Role::Agent) && runner.bounds.is_some_and(|bounds| bounds.of(Bound::Streams) == 100)
+    );
+}
+
+#[test]
 fn a_build_of_an_unprotected_ref_is_measured_and_does_not_teach() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
