@@ -149,7 +149,7 @@ metrics! {
     tickets: Family<Kind, Gauge> = "tickets", "Open tickets: granted, queued";
     tickets_max: Gauge = "tickets_max", "Tickets that may be open at once";
     ticket_changes: Kinds = "ticket_changes",
-        "What became of tickets: opened, granted, attended (an attempt runs in the place), missed (one came, and had no place), closed, expired";
+        "What became of tickets: opened, granted, attended (an attempt runs in the place), missed (one came, and had no place), kept (it ended, and another try may follow), closed, expired";
     ticket_wait_seconds: Histogram = "ticket_wait", "Time from the opening of a ticket until it had its place",
         from Histogram::new(exponential_buckets(0.1, 3.0, 14)), in Unit::Seconds;
     ticket_decision_seconds: Histogram = "ticket_decision",

@@ -31,7 +31,16 @@ fn finish(phases: Vec<pb::Phase>) -> Sent {
     };
     let exit = Some(pb::Exit { code: Some(2), signal: None });
     let (attempt, totals) = ("a".into(), Some(totals));
-    Sent::Finish(pb::Finish { attempt, last_sequence: 5, wall_ms: 6000, exit, totals, phases, lost: 0 })
+    Sent::Finish(pb::Finish {
+        attempt,
+        last_sequence: 5,
+        wall_ms: 6000,
+        exit,
+        totals,
+        phases,
+        lost: 0,
+        keeps_ticket: false,
+    })
 }
 
 fn phase(name: &str, started_ms: u64, need_peak_bytes: u64) -> pb::Phase {

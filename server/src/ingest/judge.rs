@@ -78,6 +78,12 @@ fn words_of_run(run: &ListedRun) -> [Cow<'_, str>; 6] {
     [id, name, status, reason, time(created_unix_ms), time(finished_unix_ms)]
 }
 
+fn not_measured(asked: &Evidence) -> Fault {
+    let description =
+        format!("{} was not measured here; say how it ended: exit, log_tail or a reason", asked.attempt);
+    Fault::new("attempt", description)
+}
+
 /// Both are known, and differ.
 fn is_of_another(asked: &str, measured: &str) -> bool {
     !asked.is_empty() && !measured.is_empty() && asked != measured
@@ -135,6 +141,17 @@ impl Ingest {
         Ok(Verdict { given_unix_ms: Some(self.parts.clock.now_unix_ms()), ..verdict })
     }
 
+    /// The verdict for somebody who may not see this attempt: what it would be if nothing were known of it here. Nothing is kept.
+    pub(crate) async fn judge_unseen(&self, asked: Evidence) -> Result<Verdict, Refusal> {
+        let asked = self.masked(asked).await?;
+        if !says_how_it_ended(&asked) {
+            return Err(not_measured(&asked).into());
+        }
+        let (_evidence, verdict) = self.weighed(asked, None).await?;
+        self.parts.metrics.judged(verdict.cause, verdict.action);
+        Ok(Verdict { given_unix_ms: Some(self.parts.clock.now_unix_ms()), ..verdict })
+    }
+
     /// The question without secrets. A long log takes its time, so it takes its turn as judging does.
     async fn masked(&self, asked: Evidence) -> Result<Evidence, Refusal> {
         // nobody closes it
@@ -155,6 +172,14 @@ impl Ingest {
     /// The verdict that would be given now, and what it stands on; nothing is kept of it.
     pub(super) async fn weigh(&self, asked: Evidence) -> Result<(Evidence, Verdict), Refusal> {
         let measured = self.measured(&asked).await?;
+        self.weighed(asked, measured).await
+    }
+
+    async fn weighed(
+        &self,
+        asked: Evidence,
+        measured: Option<Arc<Summary>>,
+    ) -> Result<(Evidence, Verdict), Refusal> {
         let growth = self.growth(measured.as_deref()).await?;
         let evidence = joined(asked, measured, growth);
         let parts = self.parts.clone();
@@ -203,13 +228,7 @@ impl Ingest {
             }
             Some((summary, _)) => Ok(Some(summary)),
             None if says_how_it_ended(asked) => Ok(None),
-            None => {
-                let description = format!(
-                    "{} was not measured here; say how it ended: exit, log_tail or a reason",
-                    asked.attempt
-                );
-                Err(Fault::new("attempt", description).into())
-            }
+            None => Err(not_measured(asked).into()),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What is answered is on the disk, and a restart takes it up.
 
+mod beside;
 mod claims;
 
 use std::fs;
@@ -150,9 +151,9 @@ async fn an_attempt_keeps_its_ticket_through_a_restart_and_ends_it() {
     .await;
     site.run(std::slice::from_ref(&first), async |ticketing: &Ticketing| {
         assert_eq!(ticketing.demand()[0].attended, 1);
-        ticketing.end(&attempt("other", "a"));
+        ticketing.end(&attempt("other", "a"), false);
         assert_eq!(open(ticketing, "a", 1).await, "granted");
-        ticketing.end(&first);
+        ticketing.end(&first, false);
         assert_eq!((open(ticketing, "a", 1).await, open(ticketing, "b", 2).await), ("closed", "granted"));
         ticketing.begin(&attempt("2", "b"));
         open(ticketing, "b", 2).await;

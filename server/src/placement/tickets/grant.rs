@@ -3,6 +3,7 @@
 use super::{
     Change, Counter, Now, Owner, Tickets, claim,
     class::{Class, Order, OwnerAt, Sort},
+    count::Count,
 };
 use crate::domain::Claim;
 
@@ -11,7 +12,7 @@ pub const PATIENCE: u32 = 64;
 
 impl Tickets {
     /// Grants what can be granted, lowest round first.
-    pub(super) fn grant(&mut self, now: Now) -> Vec<Change> {
+    pub fn grant(&mut self, now: Now) -> Vec<Change> {
         let mut changes = Vec::new();
         while let Some(at) = self.next_class() {
             let Some(class) = self.classes.get_mut(at) else { break };
@@ -82,8 +83,9 @@ impl Tickets {
 
     /// The class that others must leave its places to.
     fn kept(&self) -> Option<(usize, &Class)> {
-        // what nobody gets a place in, such as a pool that was taken out of the file, would hold the others up for ever
-        let is_off = |place: &usize| self.counts.get(*place).is_some_and(|count| count.limit == Some(0));
+        // what nobody gets a place in, such as a pool that was taken out of the file or is full without any ticket, would hold the
+        // others up for ever
+        let is_off = |place: &usize| self.counts.get(*place).is_some_and(Count::is_closed);
         let can = |class: &Class| !class.sort.places.iter().any(is_off);
         let kept = self.classes.iter().filter(|(_, class)| class.passed >= PATIENCE && can(class));
         kept.filter_map(|(at, class)| Some((class.first()?, at, class)))

@@ -9,6 +9,8 @@
 //!   granted, and its thousandth is as far behind as other thousandths are.
 //! - **Nobody waits for ever**: tickets that need several places at once could be passed over for ever by those that need one. After
 //!   [`PATIENCE`] later tickets that took what it needs, what a class of tickets needs is kept free for it until it has it.
+//! - **Who runs in a pool without a ticket** takes a place there as well: nobody holds it back, and no ticket is granted what it has.
+//!   All other limits are those of tickets alone.
 //! - **Early ends give the place back** at once: an end, a close, or silence for longer than its time.
 //! - **Nothing looks at all tickets**: an event costs what the classes of tickets are (those that need the same places, at most
 //!   [`CLASSES`]), and the logarithm of the tickets.
@@ -165,7 +167,8 @@ impl Tickets {
 
     /// What was open before a restart, in any order, without anybody who is heard of. Those that held a place hold it, whatever the
     /// limits are now.
-    pub fn restore(&mut self, tickets: impl IntoIterator<Item = Ticket>, now: Now) -> Vec<Change> {
+    /// Whoever calls this says who runs without a ticket, and then grants.
+    pub fn restore(&mut self, tickets: impl IntoIterator<Item = Ticket>, now: Now) {
         let mut tickets: Vec<Ticket> = tickets.into_iter().collect();
         // the first that waits for a pool says which round it is at, else who comes now would be put before all that wait
         tickets.sort_unstable_by_key(|ticket| (ticket.round, ticket.number));
@@ -175,7 +178,6 @@ impl Tickets {
         }
         let pools = self.counts.iter().filter(|count| matches!(count.what, Counter::Pool(_)));
         self.round = pools.map(|count| count.round).fold(self.round, u64::max);
-        self.grant(now)
     }
 
     /// Opens a ticket, which is heard of by that. The same question again is the same ticket.
