@@ -1,5 +1,6 @@
 //! Who gets a place, and what is told of those who wait.
 
+mod pools;
 mod schedules;
 mod small;
 
