@@ -109,7 +109,10 @@ pub enum Refused {
     #[error("ticket {0} is open for another key, kind, owner, pool or tags; give this one an id of its own")]
     Taken(TicketId),
     /// It is not open.
-    #[error("ticket {0} is not open: it was never opened, has ended, or nobody was heard of it for too long")]
+    #[error(
+        "ticket {0} is not open: it was never opened, or it has ended; how a ticket ended is told for a while, and not after a restart of \
+         the server"
+    )]
     Unknown(TicketId),
     /// With these limits it could never be granted.
     #[error("the limit for {0} is 0: it would wait for ever")]
