@@ -93,6 +93,31 @@ fn a_place_that_is_given_back_in_one_pool_is_granted_at_once_in_another() {
     }
 }
 
+/// As many sorts as there may be, all of which wait for the one place under a limit; gives what a look at them costs.
+fn looks_of_a_close(shared: &Counter) -> usize {
+    let mut tickets = tickets(limits(None, &[(shared.clone(), 1)]), 10_000);
+    assert_eq!(tickets.opened("first", claim("o", &["x"])), ["first"]);
+    for n in 0..CLASSES {
+        let mut tags: Vec<String> =
+            (0..12).filter(|bit| n >> bit & 1 == 1).map(|bit| format!("t{bit}")).collect();
+        tags.push("x".to_owned());
+        let claim = Claim { tags, ..claim(&format!("owner{}", n % 100), &[]) };
+        assert!(tickets.opened(&format!("w{n}"), claim).is_empty());
+    }
+    assert_eq!(tickets.classes.len(), CLASSES);
+    tickets.lineup.looks = 0;
+    assert_eq!(tickets.closed("first"), ["w0"]);
+    tickets.lineup.looks
+}
+
+#[test]
+fn a_decision_looks_at_few_of_four_thousand_sorts_that_wait_for_one_place() {
+    for shared in [Counter::All, tag("x"), Counter::Pool("p".into())] {
+        let looks = looks_of_a_close(&shared);
+        assert!(looks < 100, "{shared}: {looks}");
+    }
+}
+
 proptest! {
     #[test]
     fn nobody_is_forgotten_in_any_pool_whatever_is_given_back_where(
