@@ -61,7 +61,7 @@ impl Client {
     /// # Errors
     /// The address is wrong, the certificates cannot be read, or nobody answers there.
     pub async fn connect(server: &str, trust: &Trust) -> Result<Self, Failure> {
-        let endpoint: Endpoint = endpoint(server, trust).map_err(Failure::Question)?.timeout(PATIENCE);
+        let endpoint: Endpoint = endpoint(server, trust).await.map_err(Failure::Question)?.timeout(PATIENCE);
         let server = name(&endpoint);
         let connected = endpoint.connect().await;
         let channel = connected

@@ -7,6 +7,7 @@
 
 mod backlog;
 mod backoff;
+mod beside;
 mod compact;
 mod conversation;
 mod orphans;
@@ -195,7 +196,7 @@ fn report(shared: &Shared, ending: Ending, no_spool: Option<String>) -> Report {
 
 /// Reads the certificates here and not before: the build does not wait for that either.
 async fn own(server: String, trust: Trust, network: Arc<dyn Network>, shared: Arc<Shared>) -> Ending {
-    match endpoint(&server, &trust) {
+    match endpoint(&server, &trust).await {
         Ok(endpoint) => deliver(&Route::new(endpoint, trust.token, network), &shared, Patience::Own).await,
         Err(text) => Ending::GaveUp(text),
     }

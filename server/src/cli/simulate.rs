@@ -7,10 +7,10 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use plimsoll_proto::quantity;
 
-use super::{note, progress::Progress, replay};
+use super::{Output, note, progress::Progress, replay};
 use crate::{
     config::Config,
     domain::{Bytes, Millis},
@@ -66,12 +66,6 @@ pub struct Simulate {
     /// Form of the result.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
 }
 
 /// When an empty node is closed.

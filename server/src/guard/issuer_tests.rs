@@ -197,7 +197,7 @@ async fn an_issuer_is_believed_by_the_ca_that_the_operator_names_and_by_no_other
     assert_eq!(by(Some("tls.crt")).await.as_deref(), Ok("keys"));
     assert_eq!(by(Some("other.crt")).await, Err("unreachable"));
     assert_eq!(by(None).await, Err("unreachable"));
-    assert_eq!(by(Some("tls.key")).await, Err("unreachable"), "no CA in it, so nobody is believed by it");
+    assert_eq!(by(Some("tls.key")).await, Err("files"), "no CA in it: a mistake, and no CA that nobody has");
     assert_eq!(by(Some("missing")).await, Err("files"));
     serving.abort();
 }

@@ -18,6 +18,7 @@ use super::{
     ring_verifier,
     usage::Usages,
 };
+use crate::mask;
 
 /// Signed tokens whose check is remembered, at most: a check takes some tens of microseconds, a Predict ten.
 const REMEMBERED: usize = 10_000;
@@ -128,7 +129,7 @@ impl Access {
             }
         }
         for issuer in file.issuer {
-            let name = issuer.issuer.clone();
+            let name = mask::text(&issuer.issuer).into_owned();
             match issuer.checked(sources) {
                 Ok(issuer) if access.issuers.iter().any(|known| known.name == issuer.name) => {
                     wrong.push(format!("issuer {name:?}: is there twice; put its grants together"));

@@ -15,6 +15,7 @@ use jsonwebtoken::DecodingKey;
 use tokio::sync::Notify;
 
 use super::keys::KeySet;
+use crate::mask;
 
 /// Seconds that keys serve after they were fetched: an outage over night harms nobody, and a key that was taken back is not good
 /// for ever.
@@ -127,7 +128,10 @@ impl Fetched {
 /// # Errors
 /// What it should look like.
 pub(crate) fn safe_address(address: &str) -> Result<(), String> {
-    let wrong = || format!("{address:?} must be an address with https:// (http:// only on this machine)");
+    // a password in it is no better shown than used
+    let wrong = || {
+        format!("{:?} must be an address with https:// (http:// only on this machine)", mask::text(address))
+    };
     let uri: axum::http::Uri = address.parse().map_err(|_unhelpful| wrong())?;
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let is_here =

@@ -154,8 +154,8 @@ impl Session {
         batch.lost = batch.first_sequence.saturating_sub(expected);
         batch.first_sequence = batch.first_sequence.max(expected);
         for (index, sample) in batch.samples.iter().enumerate() {
-            let place = format!("batch.samples[{}]", index + known);
-            self.progress.add(sample).map_err(|fault| fault.within(&place))?;
+            let place = |fault: Fault| fault.within(&format!("batch.samples[{}]", index + known));
+            self.progress.add(sample).map_err(place)?;
         }
         let added = batch.samples.len() as u64;
         self.acknowledged = batch.first_sequence + added - 1;
