@@ -143,6 +143,7 @@ impl Parts {
             ingest: self.ingest.clone(),
             placing: self.placing.clone(),
             metrics: Arc::clone(&self.metrics),
+            tasks: self.tasks.clone(),
             stopping: self.stopping.clone(),
             batches: Arc::new(Semaphore::new(predictor::BATCHES)),
         }
