@@ -32,6 +32,7 @@
 //! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
 //! | [`fuzz`] | every parser of foreign bytes, for fuzzers |
 //! | `mask` | secrets in foreign text |
+//! | `frames` | connections that send frames of HTTP/2 without messages |
 //! | `log`, `traces` | where log lines go, and spans |
 //! | `outgoing` | what the server asks of others over HTTP |
 //! | `gitlab` | job hooks, and what GitLab is asked about them |
@@ -49,6 +50,7 @@ mod config;
 mod demand;
 pub mod domain;
 mod files;
+mod frames;
 pub mod fuzz;
 pub mod gantry;
 pub mod gitlab;

@@ -190,11 +190,13 @@ metrics! {
     connections: Gauge = "grpc_connections", "Connections to the gRPC listener";
     connections_refused: Counter = "grpc_connections_refused",
         "Connections that were closed at once: as many as may be there were there";
+    connections_cut: Kinds = "grpc_connections_cut",
+        "Connections to the gRPC listener that were cut off: control frames (floods of frames of HTTP/2 without messages)";
     http_connections: Gauge = "http_connections", "Connections to the HTTP listeners";
     http_connections_refused: Counter = "http_connections_refused",
         "HTTP connections that were closed at once: as many as may be there were there";
     http_connections_cut: Kinds = "http_connections_cut",
-        "HTTP connections that were cut off: slow, malformed, too large, handshake";
+        "HTTP connections that were cut off: slow, malformed, too large, handshake, control frames";
     streams: Gauge = "ingest_streams", "Connected streams of agents";
     sealed: Kinds = "ingest_sealed_attempts", "Attempts that ended, by outcome or cause";
     starts_estimated: Counter = "ingest_starts_estimated", "Attempts with a wrong clock";

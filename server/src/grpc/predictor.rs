@@ -8,12 +8,13 @@ use plimsoll_proto::{
 };
 use tokio::sync::Semaphore;
 use tokio_stream::{Stream, StreamExt as _};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     convert,
-    guarded::{admitted, caller},
+    guarded::{Admitted, admitted, caller},
+    outbound::{self, Outbound},
     reply, status,
 };
 use crate::{
@@ -40,6 +41,7 @@ pub(super) struct PredictorService {
     pub(super) ingest: Ingest,
     pub(super) placing: Placing,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) tasks: TaskTracker,
     pub(super) stopping: CancellationToken,
     /// Places for batches.
     pub(super) batches: Arc<Semaphore>,
@@ -87,6 +89,48 @@ enum How {
 }
 
 impl PredictorService {
+    /// Answers questions in their order, until they end, the caller may not go on or does not read, or the server stops.
+    fn batch(
+        &self,
+        questions: impl Stream<Item = Result<pb::PredictRequest, Status>> + Send + Unpin + 'static,
+        caller: Arc<Identity>,
+        admitted: Admitted,
+    ) -> Result<outbound::Answers<pb::PredictBatchResponse>, Status> {
+        let place = Arc::clone(&self.batches).try_acquire_owned();
+        let place = place.map_err(|_full| status::of_crowd("batches of questions", BATCHES))?;
+        let own_place = admitted.within(Identity::stream)?;
+        let (outbound, answers) = outbound::outbound();
+        let service = self.clone();
+        self.tasks.spawn(async move {
+            let ended = tokio::select! {
+                () = service.stopping.cancelled() => Err(status::of_refusal(&Refusal::Stopping)),
+                () = outbound.gone() => Ok(()),
+                status = admitted.over() => Err(status),
+                ended = service.answer_all(questions, &caller, &admitted, &outbound) => ended,
+            };
+            if let Err(status) = ended {
+                outbound.end(None, status);
+            }
+            drop((place, own_place));
+        });
+        Ok(answers)
+    }
+
+    async fn answer_all(
+        &self,
+        mut questions: impl Stream<Item = Result<pb::PredictRequest, Status>> + Unpin,
+        caller: &Identity,
+        admitted: &Admitted,
+        outbound: &Outbound<pb::PredictBatchResponse>,
+    ) -> Result<(), Status> {
+        while let Some(request) = questions.next().await {
+            admitted.check()?;
+            admitted.within(|caller| caller.take(Bound::Queries, 1, Instant::now().into()))?;
+            outbound.send(self.answer_one(request?, caller)).await?;
+        }
+        Ok(())
+    }
+
     /// How a question of `caller` is judged: an attempt belongs to the project that was measured, else to the one that is said. Kept is
     /// the verdict if somebody who is trusted asks, or if it is about what was measured, and not of another job.
     async fn how(&self, caller: &Identity, question: &mut Evidence) -> Result<How, Status> {
@@ -118,8 +162,7 @@ impl PredictorService {
 
 #[tonic::async_trait]
 impl Predictor for PredictorService {
-    type PredictBatchStream =
-        std::pin::Pin<Box<dyn Stream<Item = Result<pb::PredictBatchResponse, Status>> + Send>>;
+    type PredictBatchStream = outbound::Answers<pb::PredictBatchResponse>;
 
     async fn predict(
         &self,
@@ -137,23 +180,8 @@ impl Predictor for PredictorService {
         &self,
         request: Request<Streaming<pb::PredictRequest>>,
     ) -> Result<Response<Self::PredictBatchStream>, Status> {
-        let place = Arc::clone(&self.batches).try_acquire_owned();
-        let place = place.map_err(|_full| status::of_crowd("batches of questions", BATCHES))?;
-        let (service, caller, admitted) = (self.clone(), caller(&request), admitted(&request));
-        let own_place = admitted.within(Identity::stream)?;
-        // a client that never stops asking must not keep the server from stopping
-        let answers = request.into_inner().map(move |asked| match asked {
-            Ok(_) if service.stopping.is_cancelled() => Err(status::of_refusal(&Refusal::Stopping)),
-            Ok(request) => {
-                // held until the last question is answered
-                let _places = (&place, &own_place);
-                admitted.check()?;
-                admitted.within(|caller| caller.take(Bound::Queries, 1, Instant::now().into()))?;
-                Ok(service.answer_one(request, &caller))
-            }
-            Err(status) => Err(status),
-        });
-        Ok(Response::new(Box::pin(answers)))
+        let (caller, admitted) = (caller(&request), admitted(&request));
+        self.batch(request.into_inner(), caller, admitted).map(Response::new)
     }
 
     async fn should_retry(
@@ -216,7 +244,7 @@ mod tests {
     async fn service(store: &Store) -> PredictorService {
         let (ingest, mut worker) = fixture::ingest(store, 10);
         worker.resume().await.unwrap();
-        tokio_util::task::TaskTracker::new().spawn(worker.run(CancellationToken::new()));
+        TaskTracker::new().spawn(worker.run(CancellationToken::new()));
         let metrics = Arc::new(Metrics::new());
         PredictorService {
             learned: Learned::new(History::new(1)),
@@ -226,6 +254,7 @@ mod tests {
             ingest,
             placing: Placing::open(None, Arc::clone(&metrics)).unwrap(),
             metrics,
+            tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             batches: Arc::new(Semaphore::new(BATCHES)),
         }
@@ -261,6 +290,27 @@ mod tests {
         for trusted in [false, true] {
             assert_eq!(kept(job(trusted), "ci:9").await, Ok(How::Unseen));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_whose_answers_nobody_reads_gives_its_place_back_and_says_why() {
+        let service = service(&Store::memory()).await;
+        let admitted = || admitted(&Request::new(()));
+        let endless = tokio_stream::iter(std::iter::repeat_with(|| Ok(pb::PredictRequest::default())));
+        let answers = service.batch(endless, Identity::anyone(), admitted()).unwrap();
+        assert_eq!(service.batches.available_permits(), BATCHES - 1);
+        let given_back = tokio::time::timeout(std::time::Duration::from_mins(1), async {
+            while service.batches.available_permits() < BATCHES {
+                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            }
+        });
+        assert!(given_back.await.is_ok());
+        let last = answers.collect::<Vec<_>>().await.pop().unwrap();
+        assert_eq!(last.unwrap_err().code(), tonic::Code::ResourceExhausted);
+        let some = tokio_stream::iter((0..1000).map(|_| Ok(pb::PredictRequest::default())));
+        let answers = service.batch(some, Identity::anyone(), admitted()).unwrap();
+        let read = answers.collect::<Vec<_>>().await;
+        assert_eq!((read.len(), read.iter().filter(|answer| answer.is_ok()).count()), (1000, 1000));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! | sends a head of more than 64 KiB, or more than 100 headers | 431 |
 //! | sends what is no HTTP | 400 |
 //! | moves no byte for two minutes | its connection closed |
+//! | sends frames of HTTP/2 without end that carry nothing | its connection closed |
 //!
 //! Each of these is one line in the log and one in `plimsoll_http_connections_cut_total`. Bodies are bounded where they are read.
 
@@ -44,6 +45,7 @@ use tower::Service as _;
 
 use super::wire::Lent;
 use crate::{
+    frames::{CONTROL_FRAMES, Metered},
     incoming::{self, Connection, Counts, Listener},
     metrics::{Kind, Metrics},
     tls::{Tls, names},
@@ -202,7 +204,9 @@ where
             router.call(request).await.map_err(|never: Infallible| never)
         }
     });
-    let mut connection = pin!(shared.builder.serve_connection(TokioIo::new(io), service));
+    let cut = shared.metrics.http_connections_cut.get_or_create(&Kind::of(CONTROL_FRAMES)).clone();
+    let io = TokioIo::new(Metered::new(io, peer, cut));
+    let mut connection = pin!(shared.builder.serve_connection(io, service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = shared.stopping.cancelled() => {

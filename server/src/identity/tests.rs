@@ -313,3 +313,29 @@ fn a_token_of_kubernetes_is_its_pods_and_is_granted_what_its_namespace_and_accou
     });
     assert!(access.identify(Some(&nobodys), &[], 0).is_err());
 }
+
+#[test]
+fn what_one_job_makes_the_server_remember_is_far_less_than_what_a_fleet_may() {
+    let signer = Signer::new();
+    let access = access(FILE, &signer).unwrap();
+    let job = access.identify(Some(&signer.token(|_claims| ())), &[], 0).unwrap();
+    let fleet = access.identify(None, &["runner-1.example.com".to_owned()], 0).unwrap();
+    let now = Instant::now();
+    // the attempt is the same, as is the job
+    let count = |caller: &Identity, change: &dyn Fn(&mut Key, String)| {
+        (0..=10_000).find_map(|n: u32| {
+            let mut opened = attempt("gitlab.example.com:4711");
+            change(&mut opened.key, n.to_string());
+            caller.note(&opened, now).err().map(|exceeded| (exceeded.bound, n))
+        })
+    };
+    let value = |key: &mut Key, value: String| drop(key.labels.insert("label".into(), value));
+    let name = |key: &mut Key, name: String| drop(key.labels.insert(name, "value".into()));
+    assert_eq!(count(&job, &value), Some((Bound::Labels, 2000)));
+    assert_eq!(count(&job, &name), Some((Bound::Labels, 0)), "names count with values, for an hour");
+    // one key is there already
+    assert_eq!(count(&job, &|key, version| key.version = version), Some((Bound::Keys, 999)));
+    for change in [&value as &dyn Fn(&mut Key, String), &name, &|key, version| key.version = version] {
+        assert_eq!(count(&fleet, change), None);
+    }
+}
