@@ -10,6 +10,7 @@ mod source;
 mod table;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::{
     collections::BTreeMap,
