@@ -6,11 +6,12 @@
 //! | module | what it does |
 //! |---|---|
 //! | `config` | reads all settings, reports all mistakes |
+//! | `checked` | what callers say of a build, with its bounds |
 //! | `cli` | the commands beside serving |
 //! | `app` | binds, opens, serves, drains |
 //! | `cli`, `admin` | the commands beside serving: what they print, what they do |
 //! | `grpc`, `http` | convert, call, convert |
-//! | `ingest` | the only writer: open attempts, acknowledgements, seals, verdicts |
+//! | `ingest` | the only writer but of tickets: open attempts, acknowledgements, seals, verdicts |
 //! | `learned` | the history, shared |
 //! | `answers` | predictions worked out since the history last changed |
 //! | `judging` | rules and failures seen before, shared |
@@ -26,7 +27,7 @@
 //! | [`gantry`] | what stock Spack clients say and hear |
 //! | `guard` | who may call, in force |
 //! | [`placement`] | pools, the rules over them, kinds of builds, and the rules of tickets |
-//! | `ticketing` | tickets, kept: a lock, a clock and a disk around those rules |
+//! | `ticketing` | tickets, kept: a lock, a clock and a disk around those rules; writes them itself |
 //! | `identity` | who calls, and what it may do |
 //! | [`privacy`] | what only those see who are named for a project |
 //! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
@@ -44,6 +45,7 @@ mod admin;
 pub mod admission;
 mod answers;
 mod app;
+mod checked;
 mod cli;
 mod clock;
 mod config;

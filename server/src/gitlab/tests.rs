@@ -220,7 +220,22 @@ impl House {
     }
 
     fn over(fake: &Fake, store: Store, kept: Option<(Spool, Vec<Found>)>) -> Self {
-        let (ingest, worker): (_, Worker) = fixture::ingest(&store, 10);
+        Self::with(fake, fixture::ingest(&store, 10), store, kept)
+    }
+
+    /// As a start does it, with the attempts that are open.
+    async fn resumed(fake: &Fake, store: Store, kept: Option<(Spool, Vec<Found>)>) -> Self {
+        let (ingest, mut worker) = fixture::ingest(&store, 10);
+        worker.resume().await.unwrap();
+        Self::with(fake, (ingest, worker), store, kept)
+    }
+
+    fn with(
+        fake: &Fake,
+        (ingest, worker): (crate::ingest::Ingest, Worker),
+        store: Store,
+        kept: Option<(Spool, Vec<Found>)>,
+    ) -> Self {
         // as in a server: what the writer does with a hook is counted in the same place
         let metrics = fixture::metrics(&ingest);
         let (client, file) = fake.client(&metrics);
@@ -257,7 +272,7 @@ async fn a_failed_job_that_nobody_measured_is_judged_and_its_next_pod_gets_more(
     .await;
     let house = House::of(&fake);
     let hook = ended(9, "failed", "zlib@1.3 /abcdefg");
-    let key = crate::grpc::checked_key(Some(hook.job.key.clone())).unwrap();
+    let key = crate::checked::key(Some(hook.job.key.clone())).unwrap();
     assert_eq!(house.ingest.again(&key).await.unwrap(), None);
     for n in 0..100 {
         let taken = house.hooks.take(hook.clone(), Some("delivery")).await;

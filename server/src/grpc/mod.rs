@@ -23,7 +23,6 @@ use std::{sync::Arc, time::Duration};
 
 pub(crate) use calls::Calls;
 use collector::CollectorService;
-pub(crate) use convert::key as checked_key;
 use entry::Entry;
 pub(crate) use inside::{Inside, Refused};
 use placement::PlacementService;
@@ -50,6 +49,7 @@ use tonic_health::{
     server::{HealthReporter, HealthService},
 };
 
+pub(crate) use crate::checked::key as checked_key;
 use crate::{
     answers::Answers,
     demand::Demands,

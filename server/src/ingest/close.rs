@@ -114,7 +114,7 @@ impl Worker {
         summary.cause = retry::cause_of(&summary);
         summary.censored = retry::is_censored(&summary, summary.cause);
         // a CI system may have told the end before the agent did
-        let told = self.remembered.of(id).and_then(|told| settled(&summary, told));
+        let told = session.told.as_ref().and_then(|told| settled(&summary, told));
         Ok((session, told.unwrap_or(summary), believed))
     }
 
@@ -249,7 +249,8 @@ pub(super) mod tests {
             assert_eq!(counted(&worker), ["0", "0"], "nobody saw how it ended");
             let attempts = told.iter().map(|id| AttemptId::parse(id).unwrap()).collect();
             let (end, reason) = (End::Succeeded, String::new());
-            worker.settle(Told { attempts, end, reason, cause: None, unneeded: false }).await;
+            let told = Told { attempts, end, reason, cause: None, unneeded: false };
+            worker.settle_all(vec![(told, None)]).await;
             tokio::time::advance(Duration::from_hours(2)).await;
             worker.count_lost();
             assert_eq!(counted(&worker), expected, "it is counted once");

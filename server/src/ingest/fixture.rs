@@ -49,7 +49,7 @@ pub(crate) fn metrics(ingest: &Ingest) -> Arc<Metrics> {
 }
 
 /// An attempt of one and the same agent.
-pub(super) fn attempt(id: &str) -> Attempt {
+pub(crate) fn attempt(id: &str) -> Attempt {
     Attempt {
         id: AttemptId::parse(id).unwrap(),
         session: SessionId::parse("session").unwrap(),

@@ -8,7 +8,7 @@ use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
 use super::{Ingest, Parts, Refusal};
 use crate::{
-    domain::{Bytes, Cause, Evidence, Fault, Growth, JobName, Key, ListedRun, Millis, Summary, Verdict},
+    domain::{Bytes, Cause, Evidence, Fault, Fnv, Growth, JobName, Key, ListedRun, Millis, Summary, Verdict},
     mask, predict,
     retry::Flaky,
     store,
@@ -25,8 +25,8 @@ fn says_how_it_ended(asked: &Evidence) -> bool {
     asked.exit.is_some() || said.iter().any(|text| !text.is_empty())
 }
 
-/// The same number for the same question, in this and every later release: it is part of a key on disk. FNV-1a, 64 bits
-/// (draft-eastlake-fnv), over the fields with their lengths. A question without a key of the build, or without listed runs,
+/// The same number for the same question, in this and every later release: it is part of a key on disk. [`Fnv`] over
+/// the fields with their lengths. A question without a key of the build, or without listed runs,
 /// adds nothing for them.
 fn fingerprint(asked: &Evidence) -> u64 {
     let exit = asked.exit.map(|exit| exit.to_string()).unwrap_or_default();
@@ -34,14 +34,8 @@ fn fingerprint(asked: &Evidence) -> u64 {
     let reasons = [&asked.failure_reason, &asked.container_reason, &asked.pod_reason];
     let key = if asked.key == Key::default() { Vec::new() } else { words_of(&asked.key) };
     let said = [&exit, &number, &asked.log_tail].into_iter().chain(reasons).map(String::as_str);
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let listed: Vec<Cow<'_, str>> = asked.listed.iter().flat_map(words_of_run).collect();
-    for part in said.chain(key.iter().chain(&listed).map(AsRef::as_ref)) {
-        for byte in (part.len() as u64).to_be_bytes().into_iter().chain(part.bytes()) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-    hash
+    said.chain(key.iter().chain(&listed).map(AsRef::as_ref)).fold(Fnv::default(), Fnv::with_part).value()
 }
 
 /// What a caller says together with what was measured, which knows better what was built; the caller knows better how it ended.

@@ -66,9 +66,13 @@ impl Round {
 
     /// Another request might not fit.
     pub(super) fn is_full(&self) -> bool {
-        self.batch.operations() + RESERVE_OPERATIONS > BATCH_OPERATIONS
-            || self.batch.bytes() + RESERVE_BYTES > BATCH_BYTES
+        is_full(&self.batch)
     }
+}
+
+/// Another request might not fit.
+pub(super) fn is_full(batch: &Batch) -> bool {
+    batch.operations() + RESERVE_OPERATIONS > BATCH_OPERATIONS || batch.bytes() + RESERVE_BYTES > BATCH_BYTES
 }
 
 impl Promise {

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::refusal::Refusal;
 use crate::{
-    domain::{Attempt, AttemptId, Exit, Fault, Millis, Phase, Progress, Sample, Totals},
+    domain::{Attempt, AttemptId, Exit, Fault, Millis, Phase, Progress, Sample, Told, Totals},
     placing::Held,
 };
 
@@ -83,6 +83,8 @@ pub(crate) struct Session {
     pub(crate) heard: Heard,
     /// Its place in the pool it runs in, where that is known.
     pub(crate) place: Option<Held>,
+    /// What a CI system told of its end, which its agent has not told yet.
+    pub(crate) told: Option<Arc<Told>>,
 }
 
 /// A moment, by two clocks: that of the wall says when an attempt ended, the other one how long its agent is silent, whatever
@@ -105,6 +107,7 @@ impl Session {
             holder: None,
             heard,
             place: None,
+            told: None,
         }
     }
 

@@ -76,6 +76,7 @@ impl Worker {
         store::put_attempt(&mut round.batch, attempt).map_err(unwritable)?;
         let mut session = Session::new(Arc::new(attempt.clone()), self.now());
         round.begun.push(Arc::clone(&session.attempt));
+        session.told = self.remembered.of(&attempt.id).cloned();
         let has_ticket = attempt.opening.ticket.is_some();
         session.place =
             self.parts.placing.places().hold(&attempt.opening.pool, &attempt.resources, has_ticket);
@@ -184,6 +185,6 @@ pub(super) fn unwritable(error: impl Display) -> Refusal {
     Refusal::Unwritable(error.to_string())
 }
 
-fn unreadable(error: &StoreError) -> Refusal {
+pub(super) fn unreadable(error: &StoreError) -> Refusal {
     Refusal::Unreadable(error.to_string())
 }
