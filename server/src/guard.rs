@@ -29,7 +29,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     clock::Clock,
     identity::{
-        Access, AccessFile, Bound, Denied, Exceeded, Fetched, Identity, Origin, Role, Sources, Usages, bearer,
+        Access, AccessFile, Bound, Denied, Exceeded, Fetched, Identity, Origin, Roles, Sources, Usages,
+        bearer,
     },
     metrics::{Kind, Metrics},
     reload::{self, Stamp},
@@ -100,7 +101,7 @@ impl Guard {
         self.0.file.is_none()
     }
 
-    /// Who calls, if he has `role`. `authorization` is the header of this name, `certificate` the DNS names in the certificate that
+    /// Who calls, if he has one of the `roles`. `authorization` is the header of this name, `certificate` the DNS names in the certificate that
     /// the connection has shown, `what` what is asked for, for the log.
     ///
     /// # Errors
@@ -109,10 +110,10 @@ impl Guard {
         &self,
         authorization: Option<&str>,
         certificate: &[String],
-        role: Role,
+        roles: impl Into<Roles>,
         what: &str,
     ) -> Result<Arc<Identity>, Denied> {
-        self.identify(authorization, certificate, role)
+        self.identify(authorization, certificate, roles.into())
             .inspect_err(|denied| self.refused(denied, self.now(), what))
     }
 
@@ -121,14 +122,14 @@ impl Guard {
         &self,
         authorization: Option<&str>,
         certificate: &[String],
-        role: Role,
+        roles: Roles,
     ) -> Result<Arc<Identity>, Denied> {
         let access = self.0.in_force.read().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(access) = access else { return Ok(Identity::anyone()) };
         let token = authorization.map(bearer).transpose()?;
         let identity = access.identify(token.as_deref(), certificate, self.now())?;
         let name = Arc::clone(&identity.name);
-        if identity.roles.has(role) { Ok(identity) } else { Err(Denied::NotAllowed { name, role }) }
+        if identity.roles.has_one_of(roles) { Ok(identity) } else { Err(Denied::NotAllowed { name, roles }) }
     }
 
     /// Seconds since 1970.

@@ -16,7 +16,7 @@ use super::{
     *,
 };
 use crate::{
-    identity::signer::Signer,
+    identity::{Role, signer::Signer},
     metrics::OfIssuer,
     tls::{Certificate, Tls},
 };

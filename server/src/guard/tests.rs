@@ -5,7 +5,7 @@ use std::fs;
 use axum::http::HeaderValue;
 
 use super::*;
-use crate::identity::signer::Signer;
+use crate::identity::{Role, signer::Signer};
 
 /// SHA-256 of `secret`.
 const SECRET: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";

@@ -205,7 +205,7 @@ where
         }
     });
     let cut = shared.metrics.http_connections_cut.get_or_create(&Kind::of(CONTROL_FRAMES)).clone();
-    let io = TokioIo::new(Metered::new(io, peer, cut));
+    let io = TokioIo::new(Metered::new(io, ends.peer, cut));
     let mut connection = pin!(shared.builder.serve_connection(io, service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

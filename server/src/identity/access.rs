@@ -11,7 +11,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ring::digest;
 
 use super::{
-    Identity, Projects, Proven, Role, Roles,
+    Identity, Projects, Proven, Roles,
     bounds::{Bounds, BoundsTable},
     file::{AccessFile, AnonymousTable, CertificateTable, Digest, Sources, TokenTable, hexadecimal},
     jwt::{self, Checked, Issuer},
@@ -42,8 +42,8 @@ pub(crate) enum Denied {
     #[error("what the token may do has changed; come back")]
     Changed,
     /// It may do other things.
-    #[error("{name} has not the role {}", role.as_str())]
-    NotAllowed { name: Arc<str>, role: Role },
+    #[error("{name} has not the role {}", roles.words())]
+    NotAllowed { name: Arc<str>, roles: Roles },
 }
 
 impl Denied {

@@ -81,6 +81,24 @@ impl Roles {
     pub(crate) fn has(self, role: Role) -> bool {
         self.0 & role.bit() != 0
     }
+
+    /// Whether there is one that is in both.
+    pub(crate) fn has_one_of(self, others: Self) -> bool {
+        self.0 & others.0 != 0
+    }
+
+    /// Their names, for people.
+    pub(crate) fn words(self) -> String {
+        let names: Vec<&str> =
+            Role::ALL.into_iter().filter(|role| self.has(*role)).map(Role::as_str).collect();
+        names.join(" or ")
+    }
+}
+
+impl From<Role> for Roles {
+    fn from(role: Role) -> Self {
+        Self(role.bit())
+    }
 }
 
 impl FromIterator<Role> for Roles {

@@ -48,7 +48,7 @@ busy_from = 0
         "line 43: pool two words: toleration: operator Equal needs a key",
         "kind \"lazy\" is none of scratch, explicit, auto, isolated",
         "kind auto: at_once is 0",
-        "kind auto: raised_priority_class \"no name\" is not a name",
+        "kind auto: raised_priority_class \"no name\" is not 1 to 253",
         "line 52: pool elsewhere: label \"zone\" is another than \"a\", which kind auto wants",
         "line 55: rule number 1: package: 'x('",
         "line 54: rule number 1: pool \"moon\" is not there; there are big, small, arm",
@@ -71,6 +71,23 @@ busy_from = 0
         "{}",
         mistakes(copr)
     );
+}
+
+#[test]
+fn names_that_kubernetes_refuses_are_refused_with_their_line() {
+    let text = mistakes(
+        "[[pool]]\nname = \"k\"\nnode_selector = { \"bad key\" = \"x\", zone = \"a/b\" }\n\
+         priority_class = \"Low\"\ntolerations = [{ key = \"a b\" }, { key = \"a\", value = \"b c\" }]\n",
+    );
+    for part in [
+        "line 37: pool k: node_selector: label \"bad key\" is not 1 to 63",
+        "line 37: pool k: node_selector: zone: \"a/b\" is not 1 to 63",
+        "line 37: pool k: priority_class \"Low\" is not 1 to 253",
+        "line 37: pool k: toleration: key: \"a b\" is not 1 to 63",
+        "line 37: pool k: toleration: value: \"b c\" is not 1 to 63",
+    ] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
 }
 
 #[test]
