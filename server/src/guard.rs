@@ -29,7 +29,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     clock::Clock,
     identity::{
-        Access, AccessFile, Bound, Denied, Exceeded, Fetched, Identity, Origin, Role, Sources, Usages, bearer,
+        Access, AccessFile, Bound, Denied, Exceeded, Fetched, Identity, Origin, Roles, Sources, Usages,
+        bearer,
     },
     metrics::{Kind, Metrics},
     reload::{self, Stamp},
@@ -100,7 +101,7 @@ impl Guard {
         self.0.file.is_none()
     }
 
-    /// Who calls, if he has `role`. `authorization` is the header of this name, `certificate` the DNS names in the certificate that
+    /// Who calls, if he has one of the `roles`. `authorization` is the header of this name, `certificate` the DNS names in the certificate that
     /// the connection has shown, `what` what is asked for, for the log.
     ///
     /// # Errors
@@ -109,10 +110,10 @@ impl Guard {
         &self,
         authorization: Option<&str>,
         certificate: &[String],
-        role: Role,
+        roles: impl Into<Roles>,
         what: &str,
     ) -> Result<Arc<Identity>, Denied> {
-        self.identify(authorization, certificate, role)
+        self.identify(authorization, certificate, roles.into())
             .inspect_err(|denied| self.refused(denied, self.now(), what))
     }
 
@@ -121,14 +122,14 @@ impl Guard {
         &self,
         authorization: Option<&str>,
         certificate: &[String],
-        role: Role,
+        roles: Roles,
     ) -> Result<Arc<Identity>, Denied> {
         let access = self.0.in_force.read().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(access) = access else { return Ok(Identity::anyone()) };
         let token = authorization.map(bearer).transpose()?;
         let identity = access.identify(token.as_deref(), certificate, self.now())?;
         let name = Arc::clone(&identity.name);
-        if identity.roles.has(role) { Ok(identity) } else { Err(Denied::NotAllowed { name, role }) }
+        if identity.roles.has_one_of(roles) { Ok(identity) } else { Err(Denied::NotAllowed { name, roles }) }
     }
 
     /// Seconds since 1970.
@@ -183,9 +184,19 @@ impl Guard {
         tokio::try_join!(files, keys).map(|_both| ())
     }
 
+    /// How much is known of callers.
+    fn tell(&self) {
+        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.0.metrics.access_callers.set(gauge(self.0.usages.callers()));
+        let access = self.0.in_force.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let tokens = access.map_or(0, |access| access.remembered());
+        self.0.metrics.access_tokens.set(gauge(tokens));
+    }
+
     /// Reads all files again if one has changed, or somebody `asked`.
     pub(crate) fn look(&self, asked: bool) {
         let Some(path) = &self.0.file else { return };
+        self.tell();
         let mut stamps = self.0.stamps.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = stamps.iter().any(|known| stamp(&known.0) != *known);
         if !changed && !asked {
@@ -194,6 +205,7 @@ impl Guard {
         let mut origins = self.0.origins.lock().unwrap_or_else(PoisonError::into_inner);
         let read = Read::new(path, &origins, &self.0.usages);
         *stamps = read.stamps;
+        self.0.metrics.access_file_refused.set(i64::from(read.access.is_err()));
         let kind = if read.access.is_ok() { "taken" } else { "refused" };
         self.0.metrics.access_reloads.get_or_create(&Kind::of(kind)).inc();
         match read.access {

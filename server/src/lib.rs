@@ -33,6 +33,7 @@
 //! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
 //! | [`fuzz`] | every parser of foreign bytes, for fuzzers |
 //! | `mask` | secrets in foreign text |
+//! | `frames` | connections that send frames of HTTP/2 without messages |
 //! | `log`, `traces` | where log lines go, and spans |
 //! | `outgoing` | what the server asks of others over HTTP |
 //! | `gitlab` | job hooks, and what GitLab is asked about them |
@@ -51,6 +52,7 @@ mod config;
 mod demand;
 pub mod domain;
 mod files;
+mod frames;
 pub mod fuzz;
 pub mod gantry;
 pub mod gitlab;
@@ -67,6 +69,9 @@ mod log;
 mod mask;
 mod metrics;
 mod outgoing;
+#[cfg(test)]
+#[path = "../../tests/src/patience.rs"]
+pub mod patience;
 pub mod placement;
 mod placing;
 pub mod predict;

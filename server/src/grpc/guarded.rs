@@ -8,13 +8,21 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 use super::{connected::Peer, status::of_exceeded};
 use crate::{
     guard::{Guard, Pass},
-    identity::{Denied, Exceeded, Identity, Role},
+    identity::{Denied, Exceeded, Identity, Role, Roles},
 };
 
 /// When a caller may come back whose call was ended because of what let it in.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// What an rpc needs; `None` for those that everybody may call: health and the wire's own description.
+/// What an rpc needs, one of them; `None` for those that everybody may call: health and the wire's own description.
+fn roles(path: &str) -> Option<Roles> {
+    let role = role(path)?;
+    // whoever runs the server watches and closes everybody's tickets: what he may touch is decided where the ticket is known
+    let is_for_both =
+        matches!(path, "/plimsoll.v1.Placement/WatchTicket" | "/plimsoll.v1.Placement/CloseTicket");
+    Some([Some(role), is_for_both.then_some(Role::Operator)].into_iter().flatten().collect())
+}
+
 fn role(path: &str) -> Option<Role> {
     let (service, rpc) = path.trim_start_matches('/').split_once('/')?;
     match service {
@@ -44,12 +52,12 @@ pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<
         return Ok(());
     }
     let path = request.uri().path();
-    let Some(role) = role(path) else { return Ok(()) };
+    let Some(roles) = roles(path) else { return Ok(()) };
     let authorization = request.headers().get(http::header::AUTHORIZATION);
     let names = request.extensions().get::<Peer>().map(|peer| Arc::clone(&peer.names)).unwrap_or_default();
-    let pass = Pass::new(guard, authorization, names, role, path).map_err(|denied| status(&denied))?;
+    let pass = Pass::new(guard, authorization, names, roles, path).map_err(|denied| status(&denied))?;
     // what agents send is counted as it comes
-    if role != Role::Agent {
+    if !roles.has(Role::Agent) {
         guard.question(pass.caller()).map_err(|exceeded| of_exceeded(&exceeded))?;
     }
     request.extensions_mut().insert(Arc::clone(pass.caller()));
@@ -179,7 +187,11 @@ pub(super) mod tests {
             ("/plimsoll.v1.StatsX/Watch", Some(Role::Operator)),
             ("/plimsoll.v2.Stats/Watch", Some(Role::Operator)),
         ] {
-            assert_eq!(role(path), expected, "{path}");
+            assert_eq!(roles(path), expected.map(Roles::from), "{path}");
+        }
+        for path in ["/plimsoll.v1.Placement/WatchTicket", "/plimsoll.v1.Placement/CloseTicket"] {
+            let both: Roles = [Role::Caller, Role::Operator].into_iter().collect();
+            assert_eq!(roles(path), Some(both), "an operator ends what somebody else has left open: {path}");
         }
     }
 }

@@ -12,7 +12,7 @@ use axum::http::HeaderValue;
 use tokio::{select, time::sleep};
 
 use super::Guard;
-use crate::identity::{Denied, Exceeded, Identity, Role};
+use crate::identity::{Denied, Exceeded, Identity, Roles};
 
 /// How often a call that lasts is looked at, whatever happens: a key that an issuer took back is good for so long.
 const LOOK: Duration = Duration::from_mins(10);
@@ -24,7 +24,7 @@ pub(crate) struct Pass {
     authorization: Option<HeaderValue>,
     /// DNS names in the certificate of its connection.
     names: Arc<[String]>,
-    role: Role,
+    roles: Roles,
     identity: Arc<Identity>,
     /// The access that it was checked against last.
     seen: AtomicU64,
@@ -39,12 +39,13 @@ impl Pass {
         guard: &Guard,
         authorization: Option<&HeaderValue>,
         names: Arc<[String]>,
-        role: Role,
+        roles: impl Into<Roles>,
         what: &str,
     ) -> Result<Self, Denied> {
         let seen = AtomicU64::new(guard.generation());
-        let identity = guard.check(as_text(authorization), &names, role, what)?;
-        Ok(Self { guard: guard.clone(), authorization: authorization.cloned(), names, role, identity, seen })
+        let roles = roles.into();
+        let identity = guard.check(as_text(authorization), &names, roles, what)?;
+        Ok(Self { guard: guard.clone(), authorization: authorization.cloned(), names, roles, identity, seen })
     }
 
     /// Who it is.
@@ -94,7 +95,7 @@ impl Pass {
 
     /// Looks again who he is.
     fn look(&self) -> Result<(), Denied> {
-        let now = self.guard.identify(as_text(self.authorization.as_ref()), &self.names, self.role)?;
+        let now = self.guard.identify(as_text(self.authorization.as_ref()), &self.names, self.roles)?;
         if *now == *self.identity { Ok(()) } else { Err(Denied::Changed) }
     }
 }

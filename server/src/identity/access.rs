@@ -11,13 +11,14 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ring::digest;
 
 use super::{
-    Identity, Projects, Proven, Role, Roles,
+    Identity, Projects, Proven, Roles,
     bounds::{Bounds, BoundsTable},
     file::{AccessFile, AnonymousTable, CertificateTable, Digest, Sources, TokenTable, hexadecimal},
     jwt::{self, Checked, Issuer},
     ring_verifier,
     usage::Usages,
 };
+use crate::mask;
 
 /// Signed tokens whose check is remembered, at most: a check takes some tens of microseconds, a Predict ten.
 const REMEMBERED: usize = 10_000;
@@ -41,8 +42,8 @@ pub(crate) enum Denied {
     #[error("what the token may do has changed; come back")]
     Changed,
     /// It may do other things.
-    #[error("{name} has not the role {}", role.as_str())]
-    NotAllowed { name: Arc<str>, role: Role },
+    #[error("{name} has not the role {}", roles.words())]
+    NotAllowed { name: Arc<str>, roles: Roles },
 }
 
 impl Denied {
@@ -128,7 +129,7 @@ impl Access {
             }
         }
         for issuer in file.issuer {
-            let name = issuer.issuer.clone();
+            let name = mask::text(&issuer.issuer).into_owned();
             match issuer.checked(sources) {
                 Ok(issuer) if access.issuers.iter().any(|known| known.name == issuer.name) => {
                     wrong.push(format!("issuer {name:?}: is there twice; put its grants together"));
@@ -177,10 +178,9 @@ impl Access {
         known.or(self.anonymous.as_ref()).cloned().ok_or(Denied::Nobody)
     }
 
-    /// Signed tokens whose check is remembered.
-    #[cfg(test)]
-    pub(super) fn remembered(&self) -> usize {
-        self.remembered.lock().unwrap().checked.len()
+    /// How many signed tokens' checks are remembered.
+    pub(crate) fn remembered(&self) -> usize {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).checked.len()
     }
 
     fn of_token(&self, token: &str, now: u64) -> Result<Arc<Identity>, Denied> {

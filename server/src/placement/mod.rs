@@ -6,6 +6,7 @@
 //! | [`pool`] | a pool: what fits it, what it costs, how a pod finds it |
 //! | [`kind`] | scratch, explicit, auto, isolated |
 //! | [`subject`] | what rules look at: the key, and what is predicted |
+//! | [`names`] | what Kubernetes takes as a name |
 //! | [`pattern`] | regular expressions over whole texts, bounded |
 //! | [`rule`] | one rule: whom it takes, where to |
 //! | [`copr`] | Copr's table of patterns and tags, as it is written there |
@@ -22,6 +23,7 @@ mod copr;
 mod file;
 mod kind;
 mod lint;
+mod names;
 mod pattern;
 mod pool;
 mod rule;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{pattern::Pattern, subject::Needs};
+use super::{names, pattern::Pattern, subject::Needs};
 use crate::domain::{Bytes, Cores};
 
 /// A named kind of builder.
@@ -100,7 +100,11 @@ impl Toleration {
             other => return Some(format!("operator {other:?} is neither Equal nor Exists")),
         }
         let known = ["", "NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect.as_str());
-        (!known).then(|| format!("effect {effect:?} is none of NoSchedule, PreferNoSchedule, NoExecute"))
+        if !known {
+            return Some(format!("effect {effect:?} is none of NoSchedule, PreferNoSchedule, NoExecute"));
+        }
+        let of_key = names::wrong_key(key).filter(|_| !key.is_empty()).map(|why| format!("key: {why}"));
+        of_key.or_else(|| names::wrong_value(value).map(|why| format!("value: {why}")))
     }
 }
 

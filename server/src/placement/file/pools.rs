@@ -13,6 +13,7 @@ use crate::{
     placement::{
         Placement,
         kind::{Kind, Policy},
+        names,
         pool::{Largest, Place, Pool, Price, Toleration},
         subject,
     },
@@ -96,13 +97,23 @@ impl Reading<'_> {
                 self.wrong(line, format!("{at}: toleration: {why}"));
             }
         }
-        if let Some(wrong) = node_selector.keys().find(|label| !is_label(label)) {
-            self.wrong(line, format!("{at}: node_selector: {wrong:?} is not the name of a label"));
+        for (label, value) in &node_selector {
+            if let Some(why) = names::wrong_key(label) {
+                self.wrong(line, format!("{at}: node_selector: label {why}"));
+            }
+            if let Some(why) = names::wrong_value(value) {
+                self.wrong(line, format!("{at}: node_selector: {label}: {why}"));
+            }
         }
-        if !priority_class.is_empty() && !is_label(&priority_class) {
-            self.wrong(line, format!("{at}: priority_class {priority_class:?} is not a name"));
-        }
+        self.class(line, at, "priority_class", &priority_class);
         Place { node_selector, tolerations, priority_class }
+    }
+
+    /// The name of a priority class; empty for none.
+    fn class(&mut self, line: usize, at: &str, field: &str, class: &str) {
+        if let Some(why) = names::wrong_class(class).filter(|_| !class.is_empty()) {
+            self.wrong(line, format!("{at}: {field} {why}"));
+        }
     }
 
     pub(super) fn policy(&mut self, kind: Kind, table: Spanned<KindTable>) -> Policy {
@@ -112,10 +123,7 @@ impl Reading<'_> {
         if table.at_once == Some(0) {
             self.wrong(line, format!("{at}: at_once is 0, so nothing of this kind could run"));
         }
-        let raised = &table.raised_priority_class;
-        if !raised.is_empty() && !is_label(raised) {
-            self.wrong(line, format!("{at}: raised_priority_class {raised:?} is not a name"));
-        }
+        self.class(line, &at, "raised_priority_class", &table.raised_priority_class);
         let place = self.place(line, &at, (table.node_selector, table.tolerations, table.priority_class));
         Policy { place, raised_priority_class: table.raised_priority_class, at_once: table.at_once }
     }
@@ -138,11 +146,6 @@ impl Reading<'_> {
             }
         }
     }
-}
-
-/// Whether a text may name a label or a priority class: a prefix of 253 bytes, a slash and 63.
-fn is_label(text: &str) -> bool {
-    !text.is_empty() && text.len() <= 317 && !text.contains(char::is_whitespace)
 }
 
 pub(super) fn is_name(name: &str) -> bool {

@@ -48,7 +48,7 @@ busy_from = 0
         "line 43: pool two words: toleration: operator Equal needs a key",
         "kind \"lazy\" is none of scratch, explicit, auto, isolated",
         "kind auto: at_once is 0",
-        "kind auto: raised_priority_class \"no name\" is not a name",
+        "kind auto: raised_priority_class \"no name\" is not 1 to 253",
         "line 52: pool elsewhere: label \"zone\" is another than \"a\", which kind auto wants",
         "line 55: rule number 1: package: 'x('",
         "line 54: rule number 1: pool \"moon\" is not there; there are big, small, arm",
@@ -71,6 +71,23 @@ busy_from = 0
         "{}",
         mistakes(copr)
     );
+}
+
+#[test]
+fn names_that_kubernetes_refuses_are_refused_with_their_line() {
+    let text = mistakes(
+        "[[pool]]\nname = \"k\"\nnode_selector = { \"bad key\" = \"x\", zone = \"a/b\" }\n\
+         priority_class = \"Low\"\ntolerations = [{ key = \"a b\" }, { key = \"a\", value = \"b c\" }]\n",
+    );
+    for part in [
+        "line 37: pool k: node_selector: label \"bad key\" is not 1 to 63",
+        "line 37: pool k: node_selector: zone: \"a/b\" is not 1 to 63",
+        "line 37: pool k: priority_class \"Low\" is not 1 to 253",
+        "line 37: pool k: toleration: key: \"a b\" is not 1 to 63",
+        "line 37: pool k: toleration: value: \"b c\" is not 1 to 63",
+    ] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
 }
 
 #[test]
@@ -118,6 +135,53 @@ pool = "arm"
             "line 46: rule nothing: no package can match '[^\\s\\S]'",
             "line 50: rule no such class: no ref_class can match 'nightly'",
             "line 58: rule more than p50: never reached, rule more than p95 (line 54) takes all that it would",
+        ]
+    );
+}
+
+#[test]
+fn rules_that_lead_nowhere_and_entries_that_match_nothing_are_told() {
+    let pools = parse(
+        r#"
+[[rule]]
+name = "both"
+tags = ["large", "powerful"]
+[[rule]]
+name = "wrong side"
+arch = 'linux-aarch64|arm64'
+tags = ["x86"]
+[[rule]]
+name = "unknown side"
+arch = 'mars'
+pool = "arm"
+[[rule]]
+name = "table"
+tags = []
+copr = '''
+[
+  {"pattern": "a", "tags": ["x86"]},
+  {"pattern": "b{2000}", "tags": ["x86"]},
+]
+'''
+[[rule]]
+name = "every kind"
+kind = 'scratch|explicit|auto|isolated'
+package = '.*'
+pool = "big"
+[[rule]]
+name = "behind it"
+stack = 'x'
+pool = "small"
+"#,
+    );
+    let said: Vec<String> = pools.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said,
+        [
+            "line 37: rule both: no pool has all of the tags large, powerful",
+            "line 40: rule wrong side: nothing that matches arch 'linux-aarch64|arm64' runs in big (x86_64), small (x86_64)",
+            "line 54: rule table: copr: no key can match 'b{2000}'",
+            "line 62: rule behind it: never reached, rule every kind (line 57) takes all that it would",
         ]
     );
 }

@@ -1,0 +1,92 @@
+//! Names that Kubernetes takes. A pod in which one of ours is wrong would be refused, and its build with it: so the file is.
+//!
+//! The rules are those of its documentation ("Labels and Selectors", "Object Names and IDs").
+
+/// Bytes of a label's name behind its prefix, and of its value.
+const NAME_BYTES: usize = 63;
+/// Bytes of a DNS subdomain.
+const SUBDOMAIN_BYTES: usize = 253;
+
+/// What is wrong with a label's or a taint's key: a name, behind a DNS subdomain and a slash if it has a prefix.
+pub(super) fn wrong_key(key: &str) -> Option<String> {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    if let Some(prefix) = prefix.filter(|prefix| !is_subdomain(prefix)) {
+        return Some(format!("{prefix:?} before the slash is not a DNS name in lower case, as example.com"));
+    }
+    (!is_name(name)).then(|| format!("{name:?} {NAME}"))
+}
+
+/// What is wrong with a label's or a taint's value, which may be empty.
+pub(super) fn wrong_value(value: &str) -> Option<String> {
+    (!value.is_empty() && !is_name(value)).then(|| format!("{value:?} {NAME}"))
+}
+
+/// What is wrong with the name of a priority class.
+pub(super) fn wrong_class(name: &str) -> Option<String> {
+    (!is_subdomain(name)).then(|| {
+        format!("{name:?} is not 1 to {SUBDOMAIN_BYTES} of a-z 0-9 - . with a letter or digit at both ends")
+    })
+}
+
+const NAME: &str = "is not 1 to 63 of A-Z a-z 0-9 - _ . with a letter or digit at both ends";
+
+fn is_name(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let at_the_ends = [bytes.first(), bytes.last()];
+    let has_ends = at_the_ends.iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric));
+    let is_plain = bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte));
+    has_ends && is_plain && bytes.len() <= NAME_BYTES
+}
+
+fn is_subdomain(name: &str) -> bool {
+    let is_part = |part: &str| {
+        let bytes = part.as_bytes();
+        let has_ends = [bytes.first(), bytes.last()].iter().all(|end| end.is_some_and(|end| *end != b'-'));
+        has_ends
+            && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
+    };
+    name.len() <= SUBDOMAIN_BYTES && name.split('.').all(is_part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_as_kubernetes_takes_them() {
+        let long = "x".repeat(64);
+        for key in ["zone", "a", "A_b.c-9", "node.kubernetes.io/instance-type", "karpenter.sh/capacity_type"]
+        {
+            assert_eq!(wrong_key(key), None, "{key}");
+        }
+        for key in [
+            "",
+            "-a",
+            "a-",
+            "a b",
+            "zone=a",
+            "a/b/c",
+            "/a",
+            "a/",
+            "UPPER.io/a",
+            "a..b/c",
+            "-a.io/b",
+            "é",
+            &long,
+        ] {
+            assert!(wrong_key(key).is_some(), "{key}");
+        }
+        for value in ["", "true", "m5.large", "A_1"] {
+            assert_eq!(wrong_value(value), None, "{value}");
+        }
+        for value in ["two words", "a/b", "x=y", ".a", "a_", &long] {
+            assert!(wrong_value(value).is_some(), "{value}");
+        }
+        for class in ["system-cluster-critical", "low", "a.b", &long] {
+            assert_eq!(wrong_class(class), None, "{class}");
+        }
+        for class in ["", "Low", "a_b", "a/b", "a.", "-a", &"x".repeat(254)] {
+            assert!(wrong_class(class).is_some(), "{class}");
+        }
+    }
+}
