@@ -84,7 +84,9 @@ impl Worker {
         }
         let became = match self.parts.store.commit(batch).await {
             Ok(_committed) => {
-                settled.into_values().for_each(|summary| self.note_settled(summary));
+                for summary in settled.into_values() {
+                    self.note_settled(summary);
+                }
                 Settled::Now
             }
             Err(error) => {
@@ -92,7 +94,9 @@ impl Worker {
                 Settled::Unwritable
             }
         };
-        waiting.into_iter().for_each(|answer| self.answer(answer, became));
+        for answer in waiting {
+            self.answer(answer, became);
+        }
     }
 
     fn note_settled(&mut self, settled: Summary) {
