@@ -2,16 +2,22 @@
 //!
 //! A walk over all of them goes on in small steps while the samples rest, and rests for an hour when it is through. What goes,
 //! goes with its samples and verdicts; its summary last, so that a walk that was cut short finds it again. Statistics no longer
-//! count it then; the history in memory holds it until the next start.
+//! count it then; the history in memory holds it until the next start. Behind the summaries the walk goes over the verdicts: those on
+//! attempts that nobody measured go after the same time.
 
 use std::time::Duration;
 
-use super::{aging::REST_MS, worker::Worker};
-use crate::store::{self, SealError};
+use super::{aging::REST_MS, stage::VERDICTS, worker::Worker};
+use crate::{
+    domain::AttemptId,
+    store::{self, SealError},
+};
 
 /// How far the walk is.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
+    /// Over attempts with verdicts; before that over summaries.
+    over_verdicts: bool,
     after: Option<Vec<u8>>,
     rest_until_unix_ms: u64,
 }
@@ -25,24 +31,43 @@ impl Worker {
         }
         if let Err(error) = self.forget_page(now, keep_for).await {
             tracing::warn!(%error, "could not look after old summaries; tried again in an hour");
-            self.walk = Walk { after: None, rest_until_unix_ms: now.saturating_add(REST_MS) };
+            self.walk = Walk { rest_until_unix_ms: now.saturating_add(REST_MS), ..Walk::default() };
         }
     }
 
     async fn forget_page(&mut self, now: u64, keep_for: Duration) -> Result<(), SealError> {
-        let store = &self.parts.store;
-        let most = u64::try_from(keep_for.as_millis()).unwrap_or(u64::MAX);
-        let (ids, next) = store::ended_after(store, self.walk.after.as_deref()).await?;
+        let (store, over_verdicts) = (&self.parts.store, self.walk.over_verdicts);
+        let since = now.saturating_sub(u64::try_from(keep_for.as_millis()).unwrap_or(u64::MAX));
+        let after = self.walk.after.as_deref();
+        let (ids, next) = if over_verdicts {
+            store::judged_after(store, after).await?
+        } else {
+            store::ended_after(store, after).await?
+        };
         for id in ids {
             let summary = store::read_summary(store, &id).await?;
-            if summary.is_some_and(|summary| now.saturating_sub(summary.ended_unix_ms()) > most) {
+            if over_verdicts && summary.is_none() && !self.sessions.contains_key(&id) {
+                self.forget_stray(&id, since).await?;
+            } else if summary.is_some_and(|summary| summary.ended_unix_ms() < since) {
                 store::forget(store, &id).await?;
                 self.parts.learned.removed(&id);
                 self.parts.metrics.summaries_removed.inc();
             }
         }
-        let rest = if next.is_some() { 0 } else { now.saturating_add(REST_MS) };
-        self.walk = Walk { after: next, rest_until_unix_ms: rest };
+        let rest = if over_verdicts && next.is_none() { now.saturating_add(REST_MS) } else { 0 };
+        let over_verdicts = over_verdicts != next.is_none();
+        self.walk = Walk { over_verdicts, after: next, rest_until_unix_ms: rest };
+        Ok(())
+    }
+
+    /// Removes the verdicts on an attempt that nobody measured, if the last was given before this time.
+    async fn forget_stray(&self, id: &AttemptId, since_unix_ms: u64) -> Result<(), SealError> {
+        let given = store::read_verdicts(&self.parts.store, id, VERDICTS).await?;
+        // those of earlier releases have no time and are the oldest
+        let last = given.iter().map(|verdict| verdict.given_unix_ms.unwrap_or(0)).max();
+        if last.is_some_and(|last| last < since_unix_ms) {
+            store::forget_verdicts_on(&self.parts.store, id).await?;
+        }
         Ok(())
     }
 }
@@ -51,8 +76,8 @@ impl Worker {
 mod tests {
     use super::*;
     use crate::{
-        domain::{Sample, test_summary},
-        ingest::{Retain, fixture},
+        domain::{Attempt, Sample, Verdict, test_summary},
+        ingest::{Retain, fixture, session::Session},
         store::{Batch, Limit, Store},
     };
 
@@ -88,5 +113,29 @@ mod tests {
         assert_eq!(left.len(), 2, "the summary and the block of the young one");
         assert_eq!(worker.parts.metrics.summaries_removed.get(), 100);
         assert!(worker.walk.rest_until_unix_ms > now);
+    }
+
+    #[tokio::test]
+    async fn verdicts_on_attempts_that_nobody_measured_go_after_the_same_time_while_the_server_runs() {
+        let (store, hour) = (Store::memory(), 3_600_000);
+        ended(&store, "measured", 990).await;
+        let (_ingest, mut worker) = fixture::ingest(&store, 10);
+        let [open, old, young, measured] = ["open", "old", "young", "measured"].map(fixture::attempt);
+        let mut batch = Batch::default();
+        for (attempt, given) in [(&open, 1), (&old, 1), (&young, 990), (&measured, 1)] {
+            let verdict = Verdict { given_unix_ms: Some(given * hour), ..fixture::verdict(&attempt.id) };
+            store::put_verdict(&mut batch, 7, &verdict).unwrap();
+        }
+        store.commit(batch).await.unwrap();
+        worker.sessions.insert(open.id.clone(), Session::new(open.clone().into(), worker.now()));
+        worker.parts.retain =
+            Retain { summaries_for: Some(Duration::from_hours(900)), ..worker.parts.retain };
+        for _step in 0..3 {
+            worker.forget_step(1000 * hour).await;
+        }
+        let holds =
+            async |attempt: &Attempt| store::count_verdicts(&store, &attempt.id, 9).await.unwrap() == 1;
+        assert!(holds(&open).await && holds(&young).await && holds(&measured).await);
+        assert!(!holds(&old).await);
     }
 }

@@ -66,38 +66,52 @@ impl Newest {
     }
 }
 
-/// Verdicts of the store with the keys of their attempts, in the order of their ids.
-#[derive(Default)]
+/// Which verdicts of the store can be learnt: their attempts with their keys, in memory that is bounded as the history's is, and no
+/// verdict. Those are read again when it is known which attempts are remembered.
 struct Judged {
-    /// Those whose attempt was not met yet, without what nobody learns from.
-    waiting: HashMap<AttemptId, Vec<Verdict>>,
-    met: Vec<(Key, Verdict)>,
+    most: usize,
+    /// Attempts with a verdict to learn from that were not met yet.
+    waiting: HashSet<AttemptId>,
+    /// The newest of them, each with its end, milliseconds since 1970.
+    met: Vec<(u64, AttemptId, Key)>,
     strays: Strays,
 }
 
 impl Judged {
-    fn take(&mut self, verdict: Verdict) {
-        self.strays.note(&verdict);
-        // the others teach nothing
-        if verdict.outlook.signature.is_some() {
-            let short = Verdict { evidence: Vec::new(), next: None, reason: String::new(), ..verdict };
-            self.waiting.entry(short.attempt.clone()).or_default().push(short);
+    fn of(most: usize) -> Self {
+        Self { most, waiting: HashSet::new(), met: Vec::new(), strays: Strays::default() }
+    }
+
+    fn note(&mut self, verdict: &Verdict) {
+        self.strays.note(verdict);
+        if teaches(verdict) && !self.waiting.contains(&verdict.attempt) {
+            self.waiting.insert(verdict.attempt.clone());
         }
     }
 
     fn meet(&mut self, summary: &Summary) {
         self.strays.meet(&summary.attempt);
-        let waiting = self.waiting.remove(&summary.attempt);
-        for verdict in waiting.into_iter().flatten().filter(|_| !summary.opening.untrusted) {
-            self.met.push((summary.key.clone(), verdict));
+        if self.waiting.remove(&summary.attempt) && !summary.opening.untrusted {
+            self.met.push((summary.ended_unix_ms(), summary.attempt.clone(), summary.key.clone()));
+        }
+        // the history remembers none that is older
+        if self.met.len() >= self.most.saturating_mul(2).saturating_add(1024) {
+            self.met.select_nth_unstable_by_key(self.most, |(ended, ..)| std::cmp::Reverse(*ended));
+            self.met.truncate(self.most);
         }
     }
+}
+
+/// The others have no failure with a name.
+const fn teaches(verdict: &Verdict) -> bool {
+    verdict.outlook.signature.is_some()
 }
 
 impl Worker {
     /// Learns the newest of the finished attempts, and the verdicts on them; gives the verdicts on others.
     pub(super) async fn recall(&self) -> Result<(Loaded, Strays), StoreError> {
-        let mut judged = Judged::default();
+        let capacity = self.parts.learned.capacity();
+        let mut judged = Judged::of(capacity);
         let mut short = NewestShort::default();
         let stats = self.parts.learned.stats();
         let take = |verdict: Verdict| {
@@ -105,11 +119,10 @@ impl Worker {
             if verdict.action == Action::No {
                 stats.expect_refused(&verdict.attempt);
             }
-            judged.take(verdict);
+            judged.note(&verdict);
         };
         store::load_verdicts(&self.parts.store, take).await?;
         short.note_all(&self.short_of_memory);
-        let capacity = self.parts.learned.capacity();
         let room = [capacity, History::untrusted_of(capacity)];
         let mut newest = room.map(|room| Newest::of(room, stats.clone()));
         let take = |summary: Summary| {
@@ -122,13 +135,28 @@ impl Worker {
         let loaded = store::load_summaries(&self.parts.store, take).await?;
         let [_, known] = newest.map(|newest| self.parts.learned.learn_all(newest.oldest_first()));
         self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
-        for (key, verdict) in judged.met {
-            // a verdict on an attempt that is remembered no longer has nothing to say about the next one
-            if self.parts.learned.knows(&verdict.attempt) {
-                self.parts.judging.learn(&key, &verdict);
-            }
+        let Judged { met, strays, .. } = judged;
+        self.recall_verdicts(met).await?;
+        Ok((loaded, strays))
+    }
+
+    /// Learns the verdicts on these attempts, in the order of their ids, as far as they are remembered: one on another has nothing to
+    /// say about the next one.
+    async fn recall_verdicts(&self, met: Vec<(u64, AttemptId, Key)>) -> Result<(), StoreError> {
+        let known: HashMap<AttemptId, Key> = met
+            .into_iter()
+            .filter(|(_, attempt, _)| self.parts.learned.knows(attempt))
+            .map(|(_, attempt, key)| (attempt, key))
+            .collect();
+        if known.is_empty() {
+            return Ok(());
         }
-        Ok((loaded, judged.strays))
+        let take = |verdict: Verdict| {
+            if let Some(key) = known.get(&verdict.attempt).filter(|_| teaches(&verdict)) {
+                self.parts.judging.learn(key, &verdict);
+            }
+        };
+        store::load_verdicts(&self.parts.store, take).await.map(drop)
     }
 }
 

@@ -1,5 +1,5 @@
 //! Verdicts on attempts that no agent measured: no summary goes that would take them along, so those of them go at a start that are
-//! older than summaries may get, and the oldest if there are too many.
+//! older than summaries may get, and the oldest if there are too many. While the server runs, [`super::forget`] walks over them.
 
 use std::collections::{HashMap, HashSet};
 

@@ -122,7 +122,23 @@ pub async fn ended_after(
     store: &Store,
     after: Option<&[u8]>,
 ) -> Result<(Vec<AttemptId>, Option<Vec<u8>>), StoreError> {
-    let page = store.scan(&Kind::Summary.prefix(), after, STEP).await?;
+    ids_after(store, Kind::Summary, after).await
+}
+
+/// The same of attempts with verdicts, ended or not.
+pub async fn judged_after(
+    store: &Store,
+    after: Option<&[u8]>,
+) -> Result<(Vec<AttemptId>, Option<Vec<u8>>), StoreError> {
+    ids_after(store, Kind::Verdict, after).await
+}
+
+async fn ids_after(
+    store: &Store,
+    kind: Kind,
+    after: Option<&[u8]>,
+) -> Result<(Vec<AttemptId>, Option<Vec<u8>>), StoreError> {
+    let page = store.scan(&kind.prefix(), after, STEP).await?;
     let mut ids: Vec<AttemptId> = page.entries.iter().filter_map(|entry| keys::id_of(&entry.key)).collect();
     ids.dedup();
     Ok((ids, page.entries.last().filter(|_| page.more).map(|last| last.key.clone())))
@@ -133,6 +149,12 @@ pub async fn forget(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
     for kind in [Kind::Verdict, Kind::Fragment, Kind::Block, Kind::Summary] {
         while store.delete_prefix(&kind.prefix_of(id), STEP).await?.more {}
     }
+    Ok(())
+}
+
+/// Removes the verdicts on one attempt. Not atomic: cut short, the rest is still there.
+pub async fn forget_verdicts_on(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
+    while store.delete_prefix(&Kind::Verdict.prefix_of(id), STEP).await?.more {}
     Ok(())
 }
 
