@@ -49,7 +49,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("otlp_endpoint", otlp_endpoint, |t| collector(t).map(Some), |address: &Option<String>| {
         address.clone().unwrap_or_default()
     }),
-    setting!("store_cache", store_cache, |t| parse::size(t).map(|b| b.0), |b: &u64| size(Bytes(*b))),
+    setting!("store_cache", store_cache, store_cache, |b: &u64| size(Bytes(*b))),
     setting!(
         "history_attempts",
         history_attempts,
@@ -260,6 +260,14 @@ fn show_size(bytes: Option<Bytes>) -> String {
 
 fn some_cores(text: &str) -> Result<Option<Cores>, String> {
     parse::cores(text).map(Some)
+}
+
+/// The engine panics below 256 bytes, and is slow long before; above there is no machine for it.
+fn store_cache(text: &str) -> Result<u64, String> {
+    match parse::size(text)? {
+        Bytes(bytes @ 0x10_0000..=0x100_0000_0000) => Ok(bytes),
+        Bytes(_) => Err(format!("{text:?} must be a size from 1MiB to 1TiB")),
+    }
 }
 
 /// Exact, unlike what people read.
