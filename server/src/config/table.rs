@@ -56,7 +56,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("otlp_endpoint", otlp_endpoint, |t| collector(t).map(Some), |address: &Option<String>| {
         address.clone().unwrap_or_default()
     }),
-    setting!("store_cache", store_cache, |t| parse::size(t).map(|b| b.0), |b: &u64| size(Bytes(*b))),
+    setting!("store_cache", store_cache, store_cache, |b: &u64| size(Bytes(*b))),
     setting!(
         "history_attempts",
         history_attempts,
