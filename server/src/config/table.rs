@@ -7,7 +7,7 @@ use super::{
     values::{
         collector, currency, directory, exit_codes, factor, file, labels, log_filter, log_format, namespaces,
         plain, project, set_retry_policy, show_cores, show_file, show_log_format, show_on_off,
-        show_retry_policy, show_size, size, some_cores, some_size,
+        show_retry_policy, show_size, size, some_cores, some_size, store_cache,
     },
 };
 use crate::{
