@@ -65,6 +65,9 @@ mod log;
 mod mask;
 mod metrics;
 mod outgoing;
+#[cfg(test)]
+#[path = "../../tests/src/patience.rs"]
+pub mod patience;
 pub mod placement;
 mod placing;
 pub mod predict;

@@ -1,3 +1,5 @@
+//! What becomes of pods, and of the agent beside the build.
+
 mod place;
 mod time;
 mod token;

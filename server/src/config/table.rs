@@ -7,7 +7,7 @@ use crate::{
     admission::{Mode, Size},
     domain::{Bytes, Cores},
     gantry::Extra,
-    gitlab, retry,
+    gitlab, mask, retry,
     stats::{Prices, RefClasses},
 };
 
@@ -207,14 +207,23 @@ fn collector(text: &str) -> Result<String, String> {
     let address =
         text.strip_prefix("http://").filter(|host| !host.is_empty()).and_then(|_host| plain(text).ok());
     address.ok_or_else(|| {
-        format!("{text:?} is not the address of a collector; write it as http://127.0.0.1:4317")
+        let shown = mask::text(text);
+        format!("{shown:?} is not the address of a collector; write it as http://127.0.0.1:4317")
     })
 }
 
-/// A word without spaces, as an image or an address is.
+/// A word without spaces, as an image or an address is. What is in force is shown to readers, so no address has a password in it.
 fn plain(text: &str) -> Result<String, String> {
+    let shown = mask::text(text);
     let fits = !text.is_empty() && !text.chars().any(|c| c.is_whitespace() || c.is_control());
-    if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is empty or holds spaces")) }
+    let host = text.split_once("://").and_then(|(_scheme, rest)| rest.split(['/', '?', '#']).next());
+    match host {
+        _ if !fits => Err(format!("{shown:?} is empty or holds spaces")),
+        Some(host) if host.contains('@') => {
+            Err(format!("{shown:?} names a user; settings are shown to readers"))
+        }
+        _ => Ok(text.to_owned()),
+    }
 }
 
 fn currency(text: &str) -> Result<String, String> {

@@ -103,6 +103,7 @@ impl Spool {
         DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
         File::open(data_dir)?.sync_all()?;
         let room = Arc::new(Room { used: Mutex::default(), metrics: Arc::clone(metrics) });
+        metrics.hooks_on_disk_max.set(i64::try_from(FILES).unwrap_or(i64::MAX));
         let turns = Arc::new(Semaphore::new(AT_ONCE));
         let spool = Self { dir: dir.into(), room, turns };
         let mut files = Vec::new();

@@ -22,6 +22,7 @@ use crate::{
     ingest::{Worker, fixture},
     metrics::{Kind, Metrics},
     outgoing::Keep,
+    patience::eventually,
     store::{self, Store},
 };
 use std::sync::Arc;
@@ -231,9 +232,8 @@ impl House {
     }
 
     async fn until(&self, kind: &'static str, number: u64) {
-        while self.metrics.hooks.get_or_create(&Kind::of(kind)).get() < number {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let now = async || self.metrics.hooks.get_or_create(&Kind::of(kind)).get();
+        eventually(&format!("{number} hooks are {kind}"), now, |now| *now >= number).await;
     }
 
     async fn end(self) {
@@ -311,9 +311,7 @@ async fn a_build_that_found_its_work_done_is_known_by_its_log() {
     house.hooks.take(ended(5, "success", "zlib@1.3 /abcdefg"), None).await;
     let marked =
         async || store::read_summary(&house.store, &summary.attempt).await.unwrap().unwrap().unneeded;
-    while !marked().await {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually("the summary says so", marked, |marked| *marked).await;
     house.end().await;
 }
 

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     answers::Answers,
-    domain::{Evidence, Fault, History, Key, Prediction, UsedAttempt},
+    domain::{Evidence, History, Key, Prediction, UsedAttempt},
     identity::{Bound, Identity},
     ingest::{Ingest, Refusal},
     learned::Learned,
@@ -75,23 +75,37 @@ impl PredictorService {
     }
 }
 
+/// How a question about an attempt is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// The verdict is kept.
+    Kept,
+    /// It is not.
+    Aside,
+    /// As if the attempt were not there: whose it is, and that it is there, is nobody else's business.
+    Unseen,
+}
+
 impl PredictorService {
-    /// Whether `caller` may ask about this attempt: it belongs to the project that was measured, else to the one that is said. True
-    /// if the verdict is to be kept: somebody who is trusted asks, or it is about what was measured, and not of another job.
-    async fn may_judge(&self, caller: &Identity, question: &mut Evidence) -> Result<bool, Status> {
+    /// How a question of `caller` is judged: an attempt belongs to the project that was measured, else to the one that is said. Kept is
+    /// the verdict if somebody who is trusted asks, or if it is about what was measured, and not of another job.
+    async fn how(&self, caller: &Identity, question: &mut Evidence) -> Result<How, Status> {
         if caller.projects.is_all() && caller.trusted {
-            return Ok(true);
+            return Ok(How::Kept);
         }
         let found = self.ingest.find(&question.attempt).await;
         let found = found.map_err(|refusal| status::of_refusal(&refusal))?;
-        let allowed = match &found {
-            Some((summary, _running)) if caller.sees(&summary.key.project) => Ok(()),
-            // whose it is, is nobody else's business
-            Some(_) => Err(Fault::new("attempt", "is none that you may ask about")),
-            None => caller.asks_about(&question.attempt, &mut question.key),
-        };
-        allowed.map_err(|fault| status::forbidden(&fault))?;
-        Ok(caller.trusted || (found.is_some() && caller.may_write(&question.attempt).is_ok()))
+        let seen = found.as_ref().map(|(summary, _running)| caller.sees(&summary.key.project));
+        if seen != Some(true) {
+            let allowed = caller.asks_about(&question.attempt, &mut question.key);
+            allowed.map_err(|fault| status::forbidden(&fault))?;
+        }
+        let is_own = seen.is_some() && caller.may_write(&question.attempt).is_ok();
+        Ok(match seen {
+            Some(false) => How::Unseen,
+            _ if caller.trusted || is_own => How::Kept,
+            _ => How::Aside,
+        })
     }
 
     /// An explanation names no attempt of a project that `caller` may not see.
@@ -149,10 +163,10 @@ impl Predictor for PredictorService {
         let caller = caller(&request);
         let mut question =
             convert::question(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
-        let verdict = if self.may_judge(&caller, &mut question).await? {
-            self.ingest.judge(question).await
-        } else {
-            self.ingest.judge_aside(question).await
+        let verdict = match self.how(&caller, &mut question).await? {
+            How::Kept => self.ingest.judge(question).await,
+            How::Aside => self.ingest.judge_aside(question).await,
+            How::Unseen => self.ingest.judge_unseen(question).await,
         };
         let verdict = verdict.map_err(|refusal| status::of_refusal(&refusal))?;
         Ok(Response::new(pb::ShouldRetryResponse { verdict: Some(reply::verdict(verdict)) }))
@@ -229,29 +243,24 @@ mod tests {
         let service = service(&store).await;
         let kept = async |caller: Identity, id: &str| {
             let mut question = Evidence::about(AttemptId::parse(id).unwrap());
-            service.may_judge(&caller, &mut question).await.map_err(|status| status.code())
+            service.how(&caller, &mut question).await.map_err(|status| status.code())
         };
-        for (id, if_not_trusted) in [("ci:7", true), ("ci:8", false), ("ci:7.2", false), ("ci:10", false)] {
+        for (id, if_not_trusted) in
+            [("ci:7", How::Kept), ("ci:8", How::Aside), ("ci:7.2", How::Aside), ("ci:10", How::Aside)]
+        {
             assert_eq!(kept(job(false), id).await, Ok(if_not_trusted), "{id}");
-            assert_eq!(kept(job(true), id).await, Ok(true), "{id}");
+            assert_eq!(kept(job(true), id).await, Ok(How::Kept), "{id}");
         }
         let stranger = Identity { trusted: false, ..Identity::clone(&Identity::anyone()) };
         assert_eq!(
             kept(stranger.clone(), "ci:8").await,
-            Ok(true),
+            Ok(How::Kept),
             "a caller of the operator's, for all jobs"
         );
-        assert_eq!(kept(stranger, "ci:10").await, Ok(false));
+        assert_eq!(kept(stranger, "ci:10").await, Ok(How::Aside));
         for trusted in [false, true] {
-            assert_eq!(kept(job(trusted), "ci:9").await, Err(tonic::Code::PermissionDenied));
+            assert_eq!(kept(job(trusted), "ci:9").await, Ok(How::Unseen));
         }
-        let mut question = Evidence::about(AttemptId::parse("ci:9").unwrap());
-        let refused = service.may_judge(&job(false), &mut question).await.unwrap_err();
-        assert_eq!(
-            refused.message(),
-            "attempt: is none that you may ask about",
-            "whose it is, it does not say"
-        );
     }
 
     #[test]

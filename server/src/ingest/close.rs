@@ -42,6 +42,7 @@ struct Closed {
     summary: Summary,
     /// The start is the one that the agent said.
     believed: bool,
+    keeps_ticket: bool,
     answer: Option<Answer<u64>>,
 }
 
@@ -79,7 +80,9 @@ impl Worker {
     fn closed(&self, ending: Ending, open: bool) -> Option<Closed> {
         let Ending { finish, stream, answer } = ending;
         match self.close(&finish, stream.as_ref(), open) {
-            Ok((session, summary, believed)) => Some(Closed { session, summary, believed, answer }),
+            Ok((session, summary, believed)) => {
+                Some(Closed { session, summary, believed, keeps_ticket: finish.keeps_ticket, answer })
+            }
             Err(refusal) => {
                 tell(answer, &finish.attempt, Err(refusal));
                 None
@@ -117,7 +120,7 @@ impl Worker {
 
     /// The end is on disk, or could not be put there.
     fn sealed_now(&mut self, closed: Closed, sealed: Result<(), SealError>) {
-        let Closed { session, summary, believed, answer } = closed;
+        let Closed { session, summary, believed, keeps_ticket, answer } = closed;
         let Session { attempt, acknowledged, loose, .. } = session;
         let result = sealed.map(|()| acknowledged).map_err(unwritable);
         if result.is_ok() {
@@ -127,7 +130,7 @@ impl Worker {
             self.learn(summary);
             self.pass.add(&self.parts.retain, loose);
             self.sessions.remove(&attempt.id);
-            self.parts.ticketing.end(&attempt);
+            self.parts.ticketing.end(&attempt, keeps_ticket);
         }
         tell(answer, &attempt.id, result);
     }

@@ -60,6 +60,8 @@ pub(crate) struct Finish {
     pub(crate) totals: Totals,
     /// In order, not overlapping, within `wall`.
     pub(crate) phases: Vec<Phase>,
+    /// Another try may follow in the place of its ticket, which holds it.
+    pub(crate) keeps_ticket: bool,
 }
 
 /// One open attempt.
@@ -218,7 +220,16 @@ mod tests {
     fn finish(last_sequence: u64, lost: u64, wall: u64) -> Finish {
         let attempt = AttemptId::parse("a").unwrap();
         let (wall, totals) = (Millis(wall), Totals::default());
-        Finish { attempt, last_sequence, lost, wall, exit: None, totals, phases: Vec::new() }
+        Finish {
+            attempt,
+            last_sequence,
+            lost,
+            wall,
+            exit: None,
+            totals,
+            phases: Vec::new(),
+            keeps_ticket: false,
+        }
     }
 
     #[test]

@@ -137,13 +137,16 @@ impl Worker {
         answer: Answer<Verdict>,
     ) {
         // the same question may have been asked twice at once: the first answer stands
-        if round.holds_verdict() || self.flight.holds_verdict() {
+        if round.judged.contains(&verdict.attempt) || self.flight.holds_verdict_on(&verdict.attempt) {
             self.commit(round).await;
         }
         match store::read_verdict(&self.parts.store, &verdict.attempt, fingerprint).await {
             Ok(Some(first)) => drop(answer.send(Ok(first))),
             Ok(None) => match self.put_verdict(round, fingerprint, verdict).await {
-                Ok(()) => round.promises.push(Promise::Recorded(answer, Box::new(verdict.clone()))),
+                Ok(()) => {
+                    round.judged.insert(verdict.attempt.clone());
+                    round.promises.push(Promise::Recorded(answer, Box::new(verdict.clone())));
+                }
                 Err(refusal) => drop(answer.send(Err(refusal))),
             },
             Err(error) => drop(answer.send(Err(unreadable(&error)))),

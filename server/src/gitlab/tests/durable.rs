@@ -16,10 +16,9 @@ fn files(dir: &Path) -> Vec<String> {
     all
 }
 
-async fn until(what: impl Fn() -> bool) {
-    while !what() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+/// Waits until the names of the files are as they should be.
+async fn until(what: &str, dir: &Path, done: impl Fn(&[String]) -> bool) {
+    eventually(what, async || files(dir), |names| done(names)).await;
 }
 
 /// Whether this is the name of a hook that waits for its attempt.
@@ -51,7 +50,8 @@ async fn what_was_taken_is_worked_on_after_a_stop_and_then_its_file_goes() {
     assert_eq!(house.hooks.take(hook, None).await, Taken::Repeated, "it is known again");
     house.until("judged", 1).await;
     // nobody measured it: what was told waits for an agent
-    until(|| files(dir.path()).iter().all(|name| is_told(name))).await;
+    until("each hook waits for its attempt", dir.path(), |names| names.iter().all(|name| is_told(name)))
+        .await;
     let key = crate::grpc::checked_key(Some(ended(9, "failed", "zlib@1.3 /abcdefg").job.key)).unwrap();
     assert!(house.ingest.again(&key).await.unwrap().is_some());
     house.end().await;
@@ -64,7 +64,7 @@ async fn an_end_that_was_told_before_its_attempts_settles_it_after_a_restart() {
     let fake = Fake::start([("projects/2/jobs/5/trace", vec![ok(log)])]).await;
     let house = House::over(&fake, Store::memory(), Some(open(dir.path(), &metrics)));
     house.hooks.take(ended(5, "success", "zlib@1.3 /abcdefg"), None).await;
-    until(|| files(dir.path()).iter().any(|name| is_told(name))).await;
+    until("a hook waits for its attempt", dir.path(), |names| names.iter().any(|name| is_told(name))).await;
     house.end().await;
     // meanwhile the attempt has ended, and its summary is on disk
     let (store, mut batch) = (Store::memory(), store::Batch::default());
@@ -72,7 +72,7 @@ async fn an_end_that_was_told_before_its_attempts_settles_it_after_a_restart() {
     store::put_summary(&mut batch, &summary).unwrap();
     store.commit(batch).await.unwrap();
     let house = House::over(&fake, store, Some(open(dir.path(), &metrics)));
-    until(|| files(dir.path()).is_empty()).await;
+    until("no hook is on disk", dir.path(), <[String]>::is_empty).await;
     let settled = store::read_summary(&house.store, &summary.attempt).await.unwrap().unwrap();
     assert!(settled.unneeded, "as GitLab's log said before the restart");
     assert_eq!(fake.asked().len(), 1, "GitLab is not asked again");
@@ -98,7 +98,7 @@ async fn a_store_that_takes_nothing_costs_no_hook() {
     assert_eq!(files(dir.path()).len(), 1);
     memory.accept_commits();
     let house = House::over(&fake, store, Some(open(dir.path(), &metrics)));
-    until(|| files(dir.path()).is_empty()).await;
+    until("no hook is on disk", dir.path(), <[String]>::is_empty).await;
     let settled = store::read_summary(&house.store, &lost.attempt).await.unwrap().unwrap();
     assert_eq!(settled.cause, Some(Cause::Canceled));
     house.end().await;

@@ -151,6 +151,7 @@ pub(in crate::grpc) fn finish(wire: &pb::Finish) -> Checked<Finish> {
         exit: exit(wire.exit).map_err(|fault| fault.within("finish"))?,
         totals: totals(&wire.totals.unwrap_or_default()).map_err(|fault| fault.within("finish.totals"))?,
         phases: phases(&wire.phases, wall).map_err(|fault| fault.within("finish"))?,
+        keeps_ticket: wire.keeps_ticket,
     })
 }
 
