@@ -190,6 +190,8 @@ metrics! {
     connections: Gauge = "grpc_connections", "Connections to the gRPC listener";
     connections_refused: Counter = "grpc_connections_refused",
         "Connections that were closed at once: as many as may be there were there";
+    calls_failed: Kinds = "grpc_calls_failed",
+        "Calls that were answered with nothing but an error, by its code; resource_exhausted: beyond a bound";
     http_connections: Gauge = "http_connections", "Connections to the HTTP listeners";
     http_connections_refused: Counter = "http_connections_refused",
         "HTTP connections that were closed at once: as many as may be there were there";
