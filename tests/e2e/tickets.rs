@@ -104,6 +104,9 @@ async fn a_ticket_is_granted_once_through_kills_and_free_when_its_attempt_ends()
         (site.open("c", "o").await.state(), site.open("d", "o").await.state()),
         (State::Granted, State::Granted)
     );
+    let asked = pb::WatchTicketRequest { ticket: "a".into(), hold: false };
+    let gone = site.client().await.watch_ticket(asked).await.unwrap_err();
+    assert!(gone.code() == Code::NotFound && gone.message().contains("or it has ended"), "{gone}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

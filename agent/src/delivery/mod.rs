@@ -35,7 +35,7 @@ mod tls_tests;
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
-use plimsoll_proto::v1::{Exit, Finish, Hello, Sample, Totals};
+use plimsoll_proto::v1::{Finish, Hello, Sample};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use ulid::Ulid;
@@ -133,18 +133,6 @@ impl Delivery {
 
     /// Closes the attempt and waits at most `patience` for the server's acknowledgement. Does not wait for a server that was
     /// never there.
-    pub async fn finish(
-        self,
-        wall_ms: u64,
-        exit: Option<Exit>,
-        totals: Totals,
-        patience: Duration,
-    ) -> Report {
-        let finish = Finish { wall_ms, exit, totals: Some(totals), ..Finish::default() };
-        self.finish_with(finish, patience).await
-    }
-
-    /// As [`Self::finish`], with everything that is known of the end, phases included.
     pub async fn finish_with(self, finish: Finish, patience: Duration) -> Report {
         match self.sending {
             Some(sending) => sending.finish(finish, patience).await,

@@ -2,7 +2,10 @@
 //! in the text, whatever the expression.
 
 use regex::{Regex, RegexBuilder};
-use regex_syntax::hir::{Hir, literal::Extractor};
+use regex_syntax::hir::{
+    Hir,
+    literal::{Extractor, Literal},
+};
 
 /// Bytes of one expression.
 const BYTES: usize = 4096;
@@ -59,19 +62,26 @@ impl Pattern {
         self.hir.properties().minimum_len().is_none_or(|least| least > bytes)
     }
 
+    /// Whether every text matches, as far as that is known.
+    pub(super) fn is_any(&self) -> bool {
+        matches!(self.text.as_str(), ".*" | "(?s).*")
+    }
+
+    /// All texts that may match, if there are only a few.
+    pub(super) fn texts(&self) -> Option<Vec<String>> {
+        let words = Extractor::new().extract(&self.hir);
+        let words = words.literals().filter(|literals| literals.iter().all(Literal::is_exact))?;
+        let texts = words.iter().map(|word| String::from_utf8(word.as_bytes().to_vec()).ok());
+        texts.collect()
+    }
+
     /// Whether whatever matches `other` matches this one. False where that is not known.
     pub(super) fn covers(&self, other: &Self) -> bool {
-        if self.text == other.text || matches!(self.text.as_str(), ".*" | "(?s).*") {
+        if self.text == other.text || self.is_any() {
             return true;
         }
-        let words = Extractor::new().extract(&other.hir);
-        let exact = words.is_exact() && !words.is_empty();
-        exact
-            && words
-                .literals()
-                .into_iter()
-                .flatten()
-                .all(|word| std::str::from_utf8(word.as_bytes()).is_ok_and(|word| self.is_match(word)))
+        let texts = other.texts().unwrap_or_default();
+        !texts.is_empty() && texts.iter().all(|text| self.is_match(text))
     }
 }
 
@@ -84,6 +94,13 @@ fn short(error: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_few_texts_that_an_expression_matches_are_known() {
+        let of = |text| Pattern::whole(text).unwrap().texts();
+        assert_eq!(of("x86_64|arm64").unwrap(), ["x86_64", "arm64"]);
+        assert_eq!((of("linux-.*"), of("a+")), (None, None));
+    }
 
     #[test]
     fn an_expression_matches_the_whole_text_or_not_at_all() {

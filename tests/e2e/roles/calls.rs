@@ -187,8 +187,11 @@ impl Calls {
             }
             "CloseTicket" => {
                 // whoever opened it for a project owns it by the project's name
-                let asked =
-                    pb::CloseTicketRequest { ticket: self.opened(about), owner: about.project.into() };
+                let asked = pb::CloseTicketRequest {
+                    ticket: self.opened(about),
+                    owner: about.project.into(),
+                    ..pb::CloseTicketRequest::default()
+                };
                 Ok(format!("{:?}", client.close_ticket(self.ask(asked)).await?.into_inner()))
             }
             rpc => panic!("say how {rpc} is called"),

@@ -123,6 +123,53 @@ pool = "arm"
 }
 
 #[test]
+fn rules_that_lead_nowhere_and_entries_that_match_nothing_are_told() {
+    let pools = parse(
+        r#"
+[[rule]]
+name = "both"
+tags = ["large", "powerful"]
+[[rule]]
+name = "wrong side"
+arch = 'linux-aarch64|arm64'
+tags = ["x86"]
+[[rule]]
+name = "unknown side"
+arch = 'mars'
+pool = "arm"
+[[rule]]
+name = "table"
+tags = []
+copr = '''
+[
+  {"pattern": "a", "tags": ["x86"]},
+  {"pattern": "b{2000}", "tags": ["x86"]},
+]
+'''
+[[rule]]
+name = "every kind"
+kind = 'scratch|explicit|auto|isolated'
+package = '.*'
+pool = "big"
+[[rule]]
+name = "behind it"
+stack = 'x'
+pool = "small"
+"#,
+    );
+    let said: Vec<String> = pools.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said,
+        [
+            "line 37: rule both: no pool has all of the tags large, powerful",
+            "line 40: rule wrong side: nothing that matches arch 'linux-aarch64|arm64' runs in big (x86_64), small (x86_64)",
+            "line 54: rule table: copr: no key can match 'b{2000}'",
+            "line 62: rule behind it: never reached, rule every kind (line 57) takes all that it would",
+        ]
+    );
+}
+
+#[test]
 fn what_is_said_to_be_never_reached_is_never_reached() {
     use proptest::prelude::*;
     let word = prop::sample::select(vec![".*", "a", "a|b", "b.*", "[ab]", "c?"]);

@@ -1,5 +1,6 @@
 //! Who gets a place, and what is told of those who wait.
 
+mod pools;
 mod schedules;
 mod small;
 
@@ -72,6 +73,7 @@ impl Tickets {
             && self.deadlines.is_empty()
             && self.classes.is_empty()
             && self.sorts.is_empty()
+            && self.lineup.is_empty()
             && self.counts.iter().count() == 0
     }
 }

@@ -1,4 +1,4 @@
-//! Attempts that run without a ticket, and tries in one place.
+//! Attempts that run without a ticket, tries in one place, and what is told of a ticket that has ended.
 
 use super::*;
 
@@ -88,6 +88,28 @@ async fn tries_in_one_place_keep_its_ticket_until_the_agent_gives_it_back() {
         assert_eq!((ticketing.demand()[0].attended, ticketing.wanted("big")), (1, 2));
         ticketing.end(&tries[1], false);
         assert_eq!(open(ticketing, "c", 4).await, "granted");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_a_ticket_that_ended_before_a_restart_is_told_that_it_may_have_ended() {
+    let site = Site::new();
+    let caller = Identity::anyone();
+    site.run(&[], async |ticketing: &Ticketing| {
+        open(ticketing, "a", 1).await;
+        ticketing.close(&id("a"), "o", &caller).await.unwrap();
+        let watching = ticketing.watch(&id("a"), true, &caller).unwrap();
+        assert_eq!(word(&watching.view().await.unwrap()), "closed");
+    })
+    .await;
+    site.run(&[], async |ticketing: &Ticketing| {
+        let watched = ticketing.watch(&id("a"), true, &caller).map(drop);
+        let closed = ticketing.close(&id("a"), "o", &caller).await.map(drop);
+        assert_eq!((&watched, &closed), (&Err(Refused::Unknown(id("a")).into()), &watched));
+        let words = watched.unwrap_err().to_string();
+        assert!(words.contains("or it has ended") && words.contains("not after a restart"), "{words}");
+        assert!(ticketing.0.desk().is_quiet());
     })
     .await;
 }

@@ -126,6 +126,8 @@ pub(super) fn check(tickets: &Tickets, before: &HashMap<Counter, u32>) {
     let could = waiting.filter(|ticket| claim::counters(&ticket.claim).all(has_room));
     let kept = tickets.classes.iter().any(|(_, class)| class.passed >= PATIENCE);
     assert!(kept || could.count() == 0, "somebody waits although there is a place");
+    assert!(tickets.classes.iter().all(|(at, class)| class.first().is_none()
+        || tickets.lineup.overdue().chain(tickets.lineup.all_patient()).any(|seated| seated == at)));
     check_told(tickets);
 }
 
