@@ -85,6 +85,12 @@ fn log(bytes: &[u8]) {
     evidence.log_tail = masked;
     let finding = retry::classify(&evidence, &RULES);
     assert!((0.0..=1.0).contains(&finding.confidence), "{}", finding.confidence);
+    evidence.log_tail = mask::text(&evidence.log_tail).into_owned();
+    assert_eq!(
+        retry::classify(&evidence, &RULES),
+        finding,
+        "masking a log again changes what is found in it"
+    );
 }
 
 /// A backup.

@@ -32,15 +32,13 @@ use crate::{
         Access, AccessFile, Bound, Denied, Exceeded, Fetched, Identity, Origin, Roles, Sources, Usages,
         bearer,
     },
+    log::AUDIT,
     metrics::{Kind, Metrics},
     reload::{self, Stamp},
 };
 
 /// Refusals that are logged in one second; all of them are counted.
 const LOGGED: u64 = 10;
-
-/// Where log lines go that tell who was refused, and what was done to the server.
-pub(crate) const AUDIT: &str = "plimsoll_server::audit";
 
 /// A file and how it looked.
 type Look = (PathBuf, Option<Stamp>);

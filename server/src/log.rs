@@ -11,6 +11,9 @@ use crate::{
     traces::Traces,
 };
 
+/// The target of log lines that tell who was refused, and what was done to the server.
+pub(crate) const AUDIT: &str = "plimsoll_server::audit";
+
 /// What takes log lines and spans until the program ends.
 #[derive(Debug)]
 pub struct Log {

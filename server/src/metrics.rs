@@ -149,6 +149,10 @@ metrics! {
         "Messages, questions and streams that were refused because a caller went beyond a bound of his, by the bound";
     rules_refused: Gauge = "rules_refused",
         "1 if the rules or the retry policy on disk are wrong and not in force";
+    certificates_reloads: Kinds = "certificates_reloads",
+        "Times that changed certificates were read again: taken, refused (the one in force stayed)";
+    certificates_refused: Gauge = "certificates_refused",
+        "Listeners whose certificate on disk is wrong and not in force";
     pools_reloads: Kinds = "pools_reloads",
         "Times that the file of pools was read again: taken, refused (the one in force stayed)";
     pools_refused: Gauge = "pools_refused", "1 if the file of pools is wrong and not in force";

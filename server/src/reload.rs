@@ -7,7 +7,7 @@ use axum::http::HeaderValue;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::guard::AUDIT;
+use crate::log::AUDIT;
 
 /// How often files are looked at.
 const LOOK: Duration = Duration::from_secs(2);

@@ -3,7 +3,10 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use anyhow::{Context as _, ensure};
@@ -19,7 +22,10 @@ use tokio_rustls::{
 use tokio_util::sync::CancellationToken;
 use webpki::EndEntityCert;
 
-use crate::reload::{self, Stamp};
+use crate::{
+    metrics::{Kind, Metrics},
+    reload::{self, Stamp},
+};
 
 /// The files of a certificate, those that sign it, and its private key; and of whoever signs the certificates of clients.
 #[derive(Debug, Clone)]
@@ -115,6 +121,8 @@ struct Shared {
     in_force: RwLock<Arc<ServerConfig>>,
     /// Of the files as they were read last, right or wrong.
     stamps: Mutex<[Option<Stamp>; 3]>,
+    /// They are wrong.
+    refused: AtomicBool,
 }
 
 impl Tls {
@@ -125,7 +133,8 @@ impl Tls {
     pub(crate) fn new(files: Certificate) -> anyhow::Result<Self> {
         // stamps first: a change between the two is seen at the next look
         let (stamps, config) = (files.stamps(), files.read()?);
-        Ok(Self(Arc::new(Shared { files, in_force: RwLock::new(config), stamps: Mutex::new(stamps) })))
+        let (in_force, stamps) = (RwLock::new(config), Mutex::new(stamps));
+        Ok(Self(Arc::new(Shared { files, in_force, stamps, refused: AtomicBool::new(false) })))
     }
 
     /// What shakes hands with the next client. Reads no file: whoever takes connections never waits for a disk.
@@ -133,16 +142,20 @@ impl Tls {
         TlsAcceptor::from(Arc::clone(&self.0.in_force.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Takes changed files over. Those that are wrong are named in the log, and the certificate in force stays.
-    fn look(&self, asked: bool) {
-        let Shared { files, in_force, stamps } = &*self.0;
+    /// Takes changed files over. Those that are wrong are named in the log and counted, and the certificate in force stays.
+    fn look(&self, asked: bool, metrics: &Metrics) {
+        let Shared { files, in_force, stamps, refused } = &*self.0;
         let mut known = stamps.lock().unwrap_or_else(PoisonError::into_inner);
         let now = files.stamps();
         if now == *known && !asked {
             return;
         }
         *known = now;
-        match files.read() {
+        let read = files.read();
+        refused.store(read.is_err(), Relaxed);
+        let kind = if read.is_ok() { "taken" } else { "refused" };
+        metrics.certificates_reloads.get_or_create(&Kind::of(kind)).inc();
+        match read {
             Ok(config) => {
                 *in_force.write().unwrap_or_else(PoisonError::into_inner) = config;
                 tracing::info!(certificate = %files.chain.display(), "took a renewed certificate over");
@@ -156,8 +169,21 @@ impl Tls {
 ///
 /// # Errors
 /// The signal cannot be heard.
-pub(crate) async fn watch(all: Arc<[Tls]>, end: CancellationToken) -> anyhow::Result<()> {
-    reload::watch("certificates", end, move |asked| all.iter().for_each(|tls| tls.look(asked))).await
+pub(crate) async fn watch(
+    all: Arc<[Tls]>,
+    metrics: Arc<Metrics>,
+    end: CancellationToken,
+) -> anyhow::Result<()> {
+    reload::watch("certificates", end, move |asked| look(&all, asked, &metrics)).await
+}
+
+/// Looks at the files of all listeners, and says how many of them have wrong ones.
+fn look(all: &[Tls], asked: bool, metrics: &Metrics) {
+    for tls in all {
+        tls.look(asked, metrics);
+    }
+    let refused = all.iter().filter(|tls| tls.0.refused.load(Relaxed)).count();
+    metrics.certificates_refused.set(i64::try_from(refused).unwrap_or(i64::MAX));
 }
 
 /// The DNS names in the certificate that a client has shown and that was checked; none if it showed none.
@@ -189,14 +215,19 @@ mod tests {
             Certificate { chain: chain.clone(), key: key.clone(), clients: None, protocols: &[b"h2"] };
         let tls = Tls::new(files).unwrap();
         let in_force = || Arc::clone(&tls.0.in_force.read().unwrap());
-        let first = in_force();
-        tls.look(false);
+        let (first, metrics) = (in_force(), Metrics::new());
+        let look = |asked| look(std::slice::from_ref(&tls), asked, &metrics);
+        look(false);
         assert!(Arc::ptr_eq(&first, &in_force()), "nothing has changed");
         fs::write(&chain, "nonsense").unwrap();
-        tls.look(false);
+        look(false);
+        look(false);
         assert!(Arc::ptr_eq(&first, &in_force()), "what is wrong is not taken over");
+        assert_eq!(metrics.certificates_refused.get(), 1, "for as long as it is wrong");
         renew();
-        tls.look(true);
+        look(true);
         assert!(!Arc::ptr_eq(&first, &in_force()));
+        let count = |kind| metrics.certificates_reloads.get_or_create(&Kind::of(kind)).get();
+        assert_eq!((metrics.certificates_refused.get(), count("refused"), count("taken")), (0, 1, 1));
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn all(
     let pools = app.placing.clone().watch(end.clone());
     let demand = app.demands.clone().tell(Arc::clone(&app.metrics), end.clone());
     let access = app.guard.clone().watch(end.clone());
-    let certificates = tls::watch(app.listeners.certificates(), end.clone());
+    let certificates = tls::watch(app.listeners.certificates(), Arc::clone(&app.metrics), end.clone());
     let jobs = follow(app.follower.take(), end.clone());
     async { tokio::try_join!(store, disk, rules, pools, demand, access, certificates, jobs).map(|_all| ()) }
 }

@@ -18,7 +18,7 @@ use axum::{
 use http_body::Frame;
 
 use super::{Parts, serving::Local};
-use crate::{admin::backup::Live, guard::AUDIT, identity::Identity};
+use crate::{admin::backup::Live, identity::Identity, log::AUDIT};
 
 /// An archive of the store as it is now. It holds everything that builds said, so only this machine gets it.
 pub(super) async fn backup(
