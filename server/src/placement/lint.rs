@@ -1,5 +1,5 @@
-//! Rules that can never match, and rules behind others that take everything first. What is said is certain; what is not said
-//! may still be so.
+//! Rules that can never match, rules that lead nowhere, and rules behind others that take everything first. What is said is
+//! certain; what is not said may still be so.
 
 use std::fmt;
 

@@ -203,7 +203,8 @@ impl Counts {
     pub(super) fn attend(&mut self, places: &[usize], runs: bool) {
         for at in places {
             if let Some(count) = self.all.get_mut(*at) {
-                count.attended = if runs { count.attended + 1 } else { count.attended.saturating_sub(1) };
+                count.attended =
+                    count.attended.saturating_add(u32::from(runs)).saturating_sub(u32::from(!runs));
             }
         }
     }

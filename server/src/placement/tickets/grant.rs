@@ -107,9 +107,7 @@ impl Tickets {
             let was_before = class.first().is_some_and(|first| first < order || is_jumped);
             if was_before && class.sort.places.iter().any(|place| taken.contains(place)) {
                 class.passed = class.passed.saturating_add(1);
-                if class.passed >= PATIENCE {
-                    self.reseat(at);
-                }
+                self.reseat(at);
             }
         }
     }

@@ -198,16 +198,8 @@ impl Run {
                 tickets.leave(&named(name), &attempt(name), now);
                 Vec::new()
             }
-            Event::Occupy => {
-                self.beside += 1;
-                tickets.occupy("p");
-                Vec::new()
-            }
-            Event::Vacate if self.beside == 0 => Vec::new(),
-            Event::Vacate => {
-                self.beside -= 1;
-                tickets.vacate("p", now)
-            }
+            Event::Occupy => self.occupy(),
+            Event::Vacate => self.vacate(now),
             Event::Restart => {
                 let kept: Vec<Ticket> = tickets.iter().cloned().collect();
                 *tickets = Tickets::new(tickets.terms.clone());
@@ -216,6 +208,20 @@ impl Run {
                 tickets.grant(now)
             }
         }
+    }
+
+    fn occupy(&mut self) -> Vec<Change> {
+        self.beside += 1;
+        self.tickets.occupy("p");
+        Vec::new()
+    }
+
+    fn vacate(&mut self, now: Now) -> Vec<Change> {
+        if self.beside == 0 {
+            return Vec::new();
+        }
+        self.beside -= 1;
+        self.tickets.vacate("p", now)
     }
 
     fn expect(&mut self, changes: Vec<Change>) {
