@@ -70,25 +70,26 @@ impl Engine {
 
     /// The first entry that can be read behind `last`, behind which one cannot be read.
     fn first_readable(&self, last: &[u8]) -> Option<Entry> {
-        let (mut prefix, mut found) = (Vec::new(), None::<Option<Entry>>);
+        let (mut prefix, mut found) = (Vec::new(), None);
         while prefix.len() < MAX_KEY {
-            // the lowest byte behind the prefix from which on reading works
-            let (mut low, mut high) = (0_u16, 256_u16);
-            while low < high {
-                let middle = u16::midpoint(low, high);
-                let byte = u8::try_from(middle).unwrap_or(u8::MAX);
-                let key = [prefix.as_slice(), &[byte]].concat();
-                match self.first_from(Included(&key)) {
-                    Ok(entry) if key.as_slice() > last => {
-                        found = Some(entry);
-                        high = middle;
-                    }
-                    _ => low = middle + 1,
-                }
-            }
-            let Some(below) = low.checked_sub(1) else { break };
-            prefix.push(u8::try_from(below).unwrap_or(u8::MAX));
+            let Some(below) = self.last_unreadable(&prefix, last, &mut found) else { break };
+            prefix.push(below);
         }
-        found.flatten()
+        found
+    }
+
+    /// The highest byte behind `prefix` from which on nothing can be read at once; none if there is no such byte. `found` becomes the
+    /// first entry of the lowest place that can be read.
+    fn last_unreadable(&self, prefix: &[u8], last: &[u8], found: &mut Option<Entry>) -> Option<u8> {
+        let (mut low, mut high) = (0_u16, 256_u16);
+        while low < high {
+            let middle = u16::midpoint(low, high);
+            let key = [prefix, &[u8::try_from(middle).unwrap_or(u8::MAX)]].concat();
+            match self.first_from(Included(&key)).ok().filter(|_| key.as_slice() > last) {
+                Some(entry) => (*found, high) = (entry, middle),
+                None => low = middle + 1,
+            }
+        }
+        low.checked_sub(1).and_then(|below| u8::try_from(below).ok())
     }
 }
