@@ -185,7 +185,13 @@ impl<R: Read> Unpacker<R> {
                 self.entries += entries.len() as u64;
                 Ok(Some(entries))
             }
-            END if body == self.entries.to_be_bytes() => Ok(None),
+            END if body == self.entries.to_be_bytes() => {
+                // a connection may end with an error of its own: what matters is that nothing more comes
+                if matches!(self.source.read(&mut [0]), Ok(1..)) {
+                    return Err(self.damaged("something follows its end"));
+                }
+                Ok(None)
+            }
             END => Err(self.damaged("it promises another number of entries")),
             other => Err(self.damaged(&format!("frame {other} is not known"))),
         }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use ulid::Ulid;
 
 use super::{
     archive::{Packer, Unpacker},
@@ -73,8 +74,13 @@ pub(crate) fn write(store: &Offline, out: &mut impl Write, mut tell: impl FnMut(
 /// Copies the archive that a running server gives.
 ///
 /// # Errors
-/// Nobody answers, or what answers is not a server of this kind, or the archive is cut short.
-pub(crate) fn fetch(server: &Running<'_>, out: &mut impl Write, tell: impl FnMut(u64)) -> anyhow::Result<()> {
+/// Nobody answers, or what answers is not a server of this kind, or has another store than the one `wanted`, or the archive is cut short.
+pub(crate) fn fetch(
+    server: &Running<'_>,
+    wanted: Option<Ulid>,
+    out: &mut impl Write,
+    tell: impl FnMut(u64),
+) -> anyhow::Result<()> {
     let authorization = link::authorization(server.token.as_deref())?;
     let mut stream = link::connect(server)?;
     // HTTP/1.0: the body ends with the connection; whether it is complete says the archive
@@ -91,6 +97,10 @@ pub(crate) fn fetch(server: &Running<'_>, out: &mut impl Write, tell: impl FnMut
     }
     let mut passing = Passing { source: answer, out, done: 0, tell };
     let mut unpacker = Unpacker::begin(&mut passing)?;
+    let given = unpacker.identity.id;
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != given) {
+        bail!("the server at {} has another store open: {given}, and not {wanted}", server.address);
+    }
     while unpacker.next()?.is_some() {}
     Ok(())
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{
     domain::{AttemptId, Cause, Outcome, Sample, Summary},
-    store::{self, Loaded, Run, Store},
+    store::{self, Gap, Loaded, Run, Store, StoreError},
 };
 
 /// Samples in one line of series.
@@ -136,43 +136,46 @@ impl Reading {
     }
 }
 
-/// Writes a line for each ended attempt, in the order of their ids; hands their ids to `tell`.
+/// Writes a line for each ended attempt that can be read, in the order of their ids; hands their ids to `tell`, and what lies between
+/// them and cannot be read to `gap`.
 ///
 /// # Errors
-/// The store cannot be read, or `out` cannot be written.
+/// The store is closed, or `out` cannot be written.
 pub(crate) async fn history(
     store: &Store,
     out: &mut (impl Write + Send),
     mut tell: impl FnMut(AttemptId) + Send,
+    gap: impl FnMut(Gap) + Send,
 ) -> anyhow::Result<Loaded> {
     let mut failed = None;
-    let loaded = store::load_summaries(store, |summary| {
+    let take = |summary: Summary| {
         if failed.is_none() {
             failed = line(out, &Row::of(&summary)).err();
             tell(summary.attempt);
         }
-    });
+    };
+    let loaded = store::load_summaries_past_damage(store, take, gap);
     let loaded = loaded.await?;
     failed.map_or(Ok(loaded), |error| Err(error).context("the export cannot be written"))
 }
 
-/// Writes the series of an attempt; gives the number of samples.
+/// Writes the series of an attempt; gives the number of samples, or why not all of them could be read.
 ///
 /// # Errors
-/// The store cannot be read, or `out` cannot be written.
+/// `out` cannot be written.
 pub(crate) async fn series(
     store: &Store,
     attempt: &AttemptId,
     out: &mut (impl Write + Send),
-) -> anyhow::Result<u64> {
+) -> anyhow::Result<Result<u64, StoreError>> {
     let mut failed = None;
     let extent = store::each_run(store, attempt, |run| {
         if failed.is_none() {
             failed = lines(out, attempt, &run).err();
         }
     });
-    let extent = extent.await?;
-    failed.map_or(Ok(extent.samples), |error| Err(error).context("the series cannot be written"))
+    let samples = extent.await.map(|extent| extent.samples);
+    failed.map_or(Ok(samples), |error| Err(error).context("the series cannot be written"))
 }
 
 fn lines(out: &mut impl Write, attempt: &AttemptId, run: &Run) -> std::io::Result<()> {

@@ -195,7 +195,7 @@ mod tests {
             token: token.map(ToOwned::to_owned),
             client: None,
         };
-        backup::fetch(&server, &mut out, |_| {})?;
+        backup::fetch(&server, None, &mut out, |_| {})?;
         Ok(out)
     }
 

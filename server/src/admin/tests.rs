@@ -62,6 +62,12 @@ fn an_archive_that_is_cut_short_anywhere_is_told_from_a_whole_one() {
 }
 
 #[test]
+fn what_follows_the_end_of_an_archive_is_not_overlooked() {
+    let bytes = [archive(entries(20)), b"xxxx".to_vec()].concat();
+    assert!(unpack(&bytes).unwrap_err().to_string().contains("something follows its end"));
+}
+
+#[test]
 fn one_wrong_byte_is_found_wherever_it_is() {
     let bytes = archive(entries(20));
     for spot in (0..bytes.len()).step_by(31) {
@@ -142,8 +148,9 @@ async fn an_export_has_the_columns_of_recorded_history_and_every_sample() {
     let dir = tempfile::tempdir().unwrap();
     let store = filled(&settings(dir.path(), "data")).await;
     let (mut history, mut series, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-    export::history(&store, &mut history, |id| ids.push(id)).await.unwrap();
-    assert_eq!(export::series(&store, &ids[0], &mut series).await.unwrap(), 99);
+    let gap = |gap| panic!("{gap}");
+    export::history(&store, &mut history, |id| ids.push(id), gap).await.unwrap();
+    assert_eq!(export::series(&store, &ids[0], &mut series).await.unwrap(), Ok(99));
     let lines = |bytes: &[u8]| -> Vec<serde_json::Value> {
         let text = std::str::from_utf8(bytes).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

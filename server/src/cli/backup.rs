@@ -9,7 +9,7 @@ use super::{note, progress::Progress, progress::share, store_settings, target::T
 use crate::{
     admin::{backup, link::Running},
     config::Config,
-    store::{Offline, OpenError},
+    store::{self, Offline, OpenError},
 };
 
 /// Writes a backup.
@@ -43,7 +43,7 @@ impl Backup {
         let tell = |bytes| progress.tell("backup", share(bytes, whole));
         let written = match &store {
             Some(store) => backup::write(store, &mut target, tell).map(|_entries| ()),
-            None => self.server(config).and_then(|server| backup::fetch(&server, &mut target, tell)),
+            None => self.fetch(config, &mut target, tell),
         };
         progress.end();
         if let Err(error) = written {
@@ -56,6 +56,20 @@ impl Backup {
             if store.is_some() { "no server ran" } else { "the server goes on" }
         ));
         Ok(())
+    }
+
+    /// The backup that the server gives which has the store open.
+    fn fetch(&self, config: &Config, target: &mut Target, tell: impl FnMut(u64)) -> anyhow::Result<()> {
+        let wanted = store::id_of(&config.data_dir)?;
+        let fetched = backup::fetch(&self.server(config)?, wanted, target, tell);
+        fetched.with_context(|| {
+            format!(
+                "a server has {} open, and {} gave no backup of it; if it listens elsewhere, name its address with \
+                 --http-listen, or its settings with --config",
+                config.data_dir.display(),
+                config.http_listen
+            )
+        })
     }
 
     /// The server that has the store open. It is this machine's, so its own settings say how to reach it.

@@ -21,9 +21,12 @@ impl Compact {
         let done =
             store.compact(settings.cache_bytes, |bytes| progress.tell("compacting", share(bytes, before)));
         progress.end();
-        done?;
+        let smaller = done?;
         let after = Offline::open(&settings)?.bytes_on_disk();
         writeln!(io::stdout(), "{before} bytes before, {after} after")?;
+        if !smaller {
+            writeln!(io::stdout(), "the copy was no smaller, so the old files stay")?;
+        }
         Ok(())
     }
 }

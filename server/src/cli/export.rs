@@ -1,26 +1,40 @@
 //! `plimsoll-server export`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::Args;
 
 use super::{note, progress::Progress, store_settings, target::Target};
 use crate::{
     admin::export,
     config::Config,
-    store::{Loaded, Offline, Store},
+    domain::AttemptId,
+    store::{Offline, Store},
 };
+
+/// Attempts with unreadable samples that are named one by one.
+const NAMED: u64 = 10;
 
 /// Writes the history as JSON lines.
 #[derive(Debug, Args)]
 pub struct Export {
-    /// A file that does not exist yet, or - for standard output.
+    /// A file that does not exist yet, or - for standard output. What cannot be read is named, the rest is written, and the exit status is 1.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Writes the samples of the ended attempts into this file, a run in a line.
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
+}
+
+/// What was written, and what could not be read.
+#[derive(Debug, Default)]
+struct Exported {
+    attempts: u64,
+    samples: u64,
+    damaged: u64,
+    gaps: u64,
+    cut_series: u64,
 }
 
 impl Export {
@@ -30,59 +44,94 @@ impl Export {
     }
 
     async fn export(self, config: &Config) -> anyhow::Result<()> {
+        ensure!(self.series.as_ref() != Some(&self.file), "FILE and the file of --series must be two");
         let settings = store_settings(config);
         // only a store that exists: an export must not make a directory
         drop(Offline::open(&settings)?);
-        let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
-        let store = opened.context("data_dir: opening the store ended badly")?.context("data_dir")?;
-        let exported = self.write(&store).await;
-        store.close().await.context("closing the store")?;
-        let (loaded, samples) = exported?;
-        note(format_args!("{} attempts and {samples} samples exported", loaded.records));
-        anyhow::ensure!(loaded.damaged == 0, "{} records are damaged: see verify", loaded.damaged);
-        Ok(())
-    }
-
-    async fn write(&self, store: &Store) -> anyhow::Result<(Loaded, u64)> {
-        let mut ids = Vec::new();
         let mut target = Target::open(&self.file)?;
-        let mut progress = Progress::new();
-        let tell = |id| {
-            ids.push(id);
-            progress.count("attempts", ids.len() as u64);
-        };
-        let exported = export::history(store, &mut target, tell).await;
-        progress.end();
-        match exported {
-            Ok(loaded) => {
-                target.finish()?;
-                let samples = self.write_series(store, &ids).await?;
-                Ok((loaded, samples))
-            }
+        let series = self.series.as_deref().map(Target::open).transpose();
+        let mut series = match series {
+            Ok(series) => series,
             Err(error) => {
                 target.give_up();
-                Err(error)
+                return Err(error);
             }
-        }
+        };
+        let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
+        let store = opened.context("data_dir: opening the store ended badly")?.context("data_dir")?;
+        let exported = write(&store, &mut target, series.as_mut()).await;
+        store.close().await.context("closing the store")?;
+        let exported = match exported {
+            Ok(exported) => exported,
+            Err(error) => {
+                target.give_up();
+                series.map(Target::give_up).unwrap_or_default();
+                return Err(error);
+            }
+        };
+        target.finish()?;
+        series.map(Target::finish).transpose()?;
+        note(format_args!("{} attempts and {} samples exported", exported.attempts, exported.samples));
+        exported.judge(&config.data_dir)
     }
+}
 
-    async fn write_series(&self, store: &Store, ids: &[crate::domain::AttemptId]) -> anyhow::Result<u64> {
-        let Some(path) = &self.series else { return Ok(0) };
-        let mut target = Target::open(path)?;
-        let (mut progress, mut samples) = (Progress::new(), 0);
-        for (done, id) in ids.iter().enumerate() {
-            match export::series(store, id, &mut target).await {
-                Ok(count) => samples += count,
-                Err(error) => {
-                    progress.end();
-                    target.give_up();
-                    return Err(error);
+impl Exported {
+    /// Whether all was read.
+    fn judge(&self, dir: &Path) -> anyhow::Result<()> {
+        let Self { damaged, gaps, cut_series, .. } = self;
+        ensure!(
+            gaps + cut_series == 0,
+            "{} cannot be read in whole: {gaps} ranges of attempts and the samples of {cut_series} attempts are missing; \
+             restore a backup for them",
+            dir.display()
+        );
+        ensure!(*damaged == 0, "{damaged} records are damaged: see verify");
+        Ok(())
+    }
+}
+
+async fn write(store: &Store, target: &mut Target, series: Option<&mut Target>) -> anyhow::Result<Exported> {
+    let (mut ids, mut gaps) = (Vec::new(), 0);
+    let mut progress = Progress::new();
+    let tell = |id| {
+        ids.push(id);
+        progress.count("attempts", ids.len() as u64);
+    };
+    let gap = |gap| {
+        gaps += 1;
+        note(format_args!("{gap}"));
+    };
+    let loaded = export::history(store, target, tell, gap).await;
+    progress.end();
+    let loaded = loaded?;
+    let mut exported =
+        Exported { attempts: loaded.records, damaged: loaded.damaged, gaps, ..Exported::default() };
+    if let Some(series) = series {
+        write_series(store, &ids, series, &mut exported).await?;
+    }
+    Ok(exported)
+}
+
+async fn write_series(
+    store: &Store,
+    ids: &[AttemptId],
+    target: &mut Target,
+    exported: &mut Exported,
+) -> anyhow::Result<()> {
+    let mut progress = Progress::new();
+    for (done, id) in ids.iter().enumerate() {
+        match export::series(store, id, target).await? {
+            Ok(samples) => exported.samples += samples,
+            Err(error) => {
+                exported.cut_series += 1;
+                if exported.cut_series <= NAMED {
+                    note(format_args!("not all samples of {id} can be read: {error}"));
                 }
             }
-            progress.tell("series", super::progress::share(done as u64, ids.len() as u64));
         }
-        progress.end();
-        target.finish()?;
-        Ok(samples)
+        progress.tell("series", super::progress::share(done as u64, ids.len() as u64));
     }
+    progress.end();
+    Ok(())
 }

@@ -37,7 +37,8 @@ impl Restore {
             backup::restore(before, Counted { source, done: 0, tell }, &settings)
         };
         progress.end();
-        writeln!(io::stdout(), "{} entries restored into {}", restored?, settings.dir.display())?;
+        let restored = restored.with_context(|| format!("{} cannot be restored", self.file.display()))?;
+        writeln!(io::stdout(), "{restored} entries restored into {}", settings.dir.display())?;
         Ok(())
     }
 

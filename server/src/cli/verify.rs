@@ -39,7 +39,6 @@ impl Verify {
             |bytes| progress.tell("verifying", share(bytes, whole)),
         );
         progress.end();
-        let checked = checked?;
         let mut out = io::stdout();
         writeln!(
             out,
@@ -54,6 +53,13 @@ impl Verify {
             "{} ended and {} open attempts, {} verdicts, {} tickets, {} samples",
             checked.summaries, checked.open, checked.verdicts, checked.tickets, checked.samples
         )?;
+        if checked.unreadable > 0 {
+            bail!(
+                "{} ranges of keys cannot be read and are named above: restore a backup into another directory, or save with \
+                 export what can be read",
+                checked.unreadable
+            );
+        }
         if checked.damaged > 0 {
             bail!(
                 "{} records are damaged and named above; a server skips them: live without them, or restore a backup",

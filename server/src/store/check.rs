@@ -1,10 +1,12 @@
 //! Reads every entry of a store as its readers would, and says what cannot be understood.
 
+use std::convert::Infallible;
+
 use super::{
     chunk,
     codec::Record,
     envelope::Joiner,
-    errors::{KeyText, StoreError},
+    errors::KeyText,
     keys::{self, Kind},
     kv::Entry,
     offline::Offline,
@@ -30,6 +32,8 @@ pub struct Checked {
     pub bytes: u64,
     /// Records that cannot be understood.
     pub damaged: u64,
+    /// Ranges of keys that cannot be read.
+    pub unreadable: u64,
 }
 
 /// One entry or record that cannot be understood.
@@ -53,25 +57,28 @@ struct Checker {
 }
 
 impl Offline {
-    /// Reads everything; hands each flaw to `tell`, and after each entry the bytes read so far to `progress`.
-    ///
-    /// # Errors
-    /// The engine cannot read on.
-    pub fn check(
-        &self,
-        mut tell: impl FnMut(Flaw),
-        mut progress: impl FnMut(u64),
-    ) -> Result<Checked, StoreError> {
+    /// Reads everything that can be read; hands each flaw to `tell`, and after each entry the bytes read so far to `progress`.
+    pub fn check(&self, mut tell: impl FnMut(Flaw), mut progress: impl FnMut(u64)) -> Checked {
         let mut checker = Checker::default();
-        self.each::<StoreError>(|entry| {
-            checker.take(&entry);
+        let read = self.each_past_damage::<Infallible>(|read| {
+            match read {
+                Ok(entry) => checker.take(&entry),
+                Err(gap) => {
+                    checker.checked.unreadable += 1;
+                    tell(Flaw { key: gap.after.clone(), reason: gap.to_string() });
+                }
+            }
             checker.hand_over(&mut tell);
             progress(checker.checked.bytes);
             Ok(())
-        })?;
+        });
+        match read {
+            Ok(()) => {}
+            Err(never) => match never {},
+        }
         checker.end();
         checker.hand_over(&mut tell);
-        Ok(checker.checked)
+        checker.checked
     }
 }
 

@@ -83,6 +83,9 @@ impl Directory {
 
     /// Makes, or takes an empty one for, a store that is about to be filled: nobody opens it before `marker` says so.
     pub(super) fn begin_filling(path: &Path, marker: &Marker) -> Result<Self, OpenError> {
+        if fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
+            return Err(OpenError::NotADirectory { dir: path.to_owned() });
+        }
         create(path)?;
         if Marker::read(path)?.is_some() {
             return Err(OpenError::Occupied { dir: path.to_owned() });
@@ -90,8 +93,7 @@ impl Directory {
         check_empty(path)?;
         let directory = Self { path: path.to_owned(), _lock: lock(path)? };
         marker.write(path)?;
-        let engine = directory.engine();
-        fs::create_dir_all(&engine).map_err(OpenError::io("create", &engine))?;
+        make_private(&directory.engine())?;
         sync_dir(path)?;
         Ok(directory)
     }
@@ -100,7 +102,7 @@ impl Directory {
     pub(super) fn begin_copy(&self) -> Result<PathBuf, OpenError> {
         let copy = self.path.join(COPY);
         remove_all(&copy)?;
-        fs::create_dir_all(&copy).map_err(OpenError::io("create", &copy))?;
+        make_private(&copy)?;
         Ok(copy)
     }
 
@@ -188,7 +190,7 @@ impl Directory {
             );
             return Err(OpenError::Emptied { dir: self.path.clone(), what });
         }
-        fs::create_dir_all(&engine).map_err(OpenError::io("create", &engine))?;
+        make_private(&engine)?;
         sync_dir(&self.path)?;
         self.remove_unfinished_snapshots()?;
         let blobs = engine.join("blobs");
@@ -236,6 +238,19 @@ impl Directory {
     }
 }
 
+/// Removes what sled wrote to open faster; says whether there was any.
+pub(super) fn remove_snapshots(engine: &Path) -> io::Result<bool> {
+    let mut removed = false;
+    for file in fs::read_dir(engine)? {
+        let file = file?;
+        if file.file_name().to_string_lossy().starts_with("snap.") {
+            fs::remove_file(file.path())?;
+            removed = true;
+        }
+    }
+    Ok(removed)
+}
+
 /// A copy that was made to be looked at.
 #[derive(Debug)]
 pub(super) struct Look(pub(super) PathBuf);
@@ -263,7 +278,10 @@ fn remove_all(path: &Path) -> Result<(), OpenError> {
 
 /// Makes a directory and what leads to it, durably.
 fn create(path: &Path) -> Result<(), OpenError> {
-    fs::create_dir_all(path).map_err(OpenError::io("create", path))?;
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(OpenError::io("create", path))?;
+    }
+    make_private(path)?;
     match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => sync_dir(Path::new(".")),
         Some(parent) => sync_dir(parent),

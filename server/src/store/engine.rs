@@ -6,6 +6,7 @@
 
 use std::{
     io,
+    ops::Bound,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     thread,
@@ -76,7 +77,7 @@ impl Engine {
             match guarded(|| Ok(config.open())) {
                 Ok(Ok(db)) => return Ok(Self(db)),
                 Ok(Err(error)) if is_held(&error) && begin.elapsed() < PATIENCE => thread::sleep(PAUSE),
-                Ok(Err(error)) => return Err(EngineError(error.to_string())),
+                Ok(Err(error)) => return Err(EngineError(in_words(&error))),
                 Err(error) => return Err(error),
             }
         }
@@ -123,6 +124,17 @@ impl Engine {
             page.entries.push(Entry { key: key.to_vec(), value: versioned(&key, &value)? });
         }
         Ok(page)
+    }
+
+    /// The first value from a key on.
+    pub(super) fn first_from(&self, from: Bound<&[u8]>) -> Result<Option<Entry>, EngineError> {
+        let mut entries = guarded(|| Ok(self.0.range::<&[u8], _>((from, Bound::Unbounded))))?;
+        while let Some((key, value)) = guarded(|| entries.next().transpose())? {
+            if key != IDENTITY {
+                return Ok(Some(Entry { key: key.to_vec(), value: versioned(&key, &value)? }));
+            }
+        }
+        Ok(None)
     }
 
     /// Writes all changes and the identity, or nothing; on the disk when it returns.
@@ -204,10 +216,19 @@ fn is_held(error: &sled::Error) -> bool {
     matches!(error, sled::Error::Io(io) if io.kind() == io::ErrorKind::WouldBlock || io.to_string().contains("WouldBlock"))
 }
 
+fn in_words(error: &sled::Error) -> String {
+    match error {
+        // its own text has an empty backtrace and no way out
+        sled::Error::Corruption { at: Some(at), .. } => format!("its files are damaged ({at:?} of sled/db)"),
+        sled::Error::Corruption { at: None, .. } => "its files are damaged".to_owned(),
+        other => other.to_string(),
+    }
+}
+
 /// Runs a call of sled; its errors and panics become words.
 fn guarded<T>(call: impl FnOnce() -> sled::Result<T>) -> Result<T, EngineError> {
     match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(done) => done.map_err(|error| EngineError(error.to_string())),
+        Ok(done) => done.map_err(|error| EngineError(in_words(&error))),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());

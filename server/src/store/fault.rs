@@ -96,7 +96,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// The engine refuses or breaks.
-    #[error("the storage engine cannot open {dir}: {reason}; if the disk is full, make room; if the files are damaged, restore a backup", dir = dir.display())]
+    #[error("the storage engine cannot open {dir}: {reason}; if the disk is full, make room; if the files are damaged, verify says what is left: restore a backup into another directory, or go on with what is left (verify --accept-loss)", dir = dir.display())]
     Engine {
         /// The engine's directory.
         dir: PathBuf,
@@ -110,14 +110,14 @@ pub enum OpenError {
         dir: PathBuf,
     },
     /// A file or directory cannot be used.
-    #[error("cannot {action} {path}: {source}; check that the disk is there, has room, and belongs to the user that the server runs as", path = path.display())]
+    #[error("cannot {action} {path}: {cause}; check that the disk is there, has room, and belongs to the user that the server runs as", path = path.display())]
     Io {
         /// What was tried.
         action: &'static str,
         /// With what.
         path: PathBuf,
-        /// What the system said.
-        source: io::Error,
+        /// What the system said. Part of the text, so it is no `source`: that would be told twice.
+        cause: io::Error,
     },
 }
 
@@ -125,6 +125,6 @@ impl OpenError {
     /// Turns an I/O error into one that names the action and the path.
     pub(super) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Io { action, path, source }
+        move |cause| Self::Io { action, path, cause }
     }
 }

@@ -88,6 +88,14 @@ impl Marker {
     }
 }
 
+/// Which store a directory holds, by its marker; also while a server has it open.
+///
+/// # Errors
+/// The marker cannot be read.
+pub fn id_of(dir: &Path) -> Result<Option<Ulid>, OpenError> {
+    Ok(Marker::read(dir)?.map(|marker| marker.store_id))
+}
+
 /// Refuses formats of the future.
 pub(super) fn check_format(dir: &Path, found: u32) -> Result<(), OpenError> {
     if found > FORMAT_VERSION {

@@ -35,6 +35,7 @@ mod memory;
 mod offline;
 mod packed;
 mod packer;
+mod past_damage;
 mod plan;
 mod records;
 mod seal;
@@ -63,14 +64,15 @@ pub use kv::{
     BATCH_BYTES, BATCH_OPERATIONS, Batch, Check, Committed, Deleted, Entry, Expect, Limit, MAX_KEY,
     MAX_VALUE, Mode, PAGE_BYTES, PAGE_ITEMS, Page, StoreStatus, Versioned, Write,
 };
-pub use marker::FORMAT_VERSION;
+pub use marker::{FORMAT_VERSION, id_of};
 pub use memory::MemoryStore;
 pub use offline::Offline;
+pub use past_damage::Gap;
 pub use records::{
     Loaded, count_verdicts, delete_attempt, delete_ticket, ended_after, forget, forget_verdicts,
-    forget_verdicts_on, have_samples, judged_after, load_summaries, load_tickets, load_verdicts,
-    open_attempts, put_attempt, put_summary, put_ticket, put_verdict, read_summary, read_verdict,
-    read_verdicts,
+    forget_verdicts_on, have_samples, judged_after, load_summaries, load_summaries_past_damage, load_tickets,
+    load_verdicts, open_attempts, put_attempt, put_summary, put_ticket, put_verdict, read_summary,
+    read_verdict, read_verdicts,
 };
 pub use seal::{Roll, SealError, roll, roll_up_to, seal, sweep};
 pub use series::{Extent, SeriesRead, append_fragment, each_run, read_series};
@@ -140,6 +142,19 @@ impl Store {
         match self {
             Self::Sled(store) => store.scan(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
             Self::Memory(store) => Ok(store.scan(prefix, after, limit)),
+        }
+    }
+
+    /// As [`Self::scan`]; goes on behind a range that cannot be read, and says which one it is.
+    pub async fn scan_past(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: Limit,
+    ) -> Result<(Page, Option<Gap>), StoreError> {
+        match self {
+            Self::Sled(store) => store.scan_past(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
+            Self::Memory(store) => Ok((store.scan(prefix, after, limit), None)),
         }
     }
 

@@ -2,15 +2,18 @@
 //!
 //! Entries keep their versions, and a copy keeps the identity: it is the same store.
 
+use std::path::Path;
+
 use super::{
     StoreSettings,
-    directory::{Directory, Look},
+    directory::{Directory, Look, remove_snapshots},
     engine::{Engine, EngineError, Identity},
     errors::StoreError,
     fault::OpenError,
     fill::Filler,
     kv::{Entry, Limit},
     marker::Marker,
+    past_damage::Gap,
     sled_store::{open_compared, reconcile},
     witness::Witness,
 };
@@ -49,7 +52,7 @@ impl Offline {
         let (directory, marker) = Directory::open_existing(&settings.dir)?;
         let look = directory.look()?;
         let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
-        let engine = Engine::open(&look.0, settings.cache_bytes).map_err(failed)?;
+        let engine = open_what_is_left(&look.0, settings.cache_bytes).map_err(failed)?;
         let found = engine.identity().map_err(failed)?;
         let (identity, behind) = match (reconcile(&directory, &marker, found), found) {
             (Ok(identity), _) => (identity, None),
@@ -66,7 +69,7 @@ impl Offline {
     pub fn accept_loss(settings: &StoreSettings) -> Result<(), OpenError> {
         let (directory, marker) = Directory::open_existing(&settings.dir)?;
         let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
-        let engine = Engine::open(&directory.engine(), settings.cache_bytes).map_err(failed)?;
+        let engine = open_what_is_left(&directory.engine(), settings.cache_bytes).map_err(failed)?;
         let found = engine.identity().map_err(failed)?;
         match (reconcile(&directory, &marker, found), found) {
             (Err(OpenError::Behind { .. }), Some(found)) => {
@@ -109,6 +112,28 @@ impl Offline {
         Ok(count)
     }
 
+    /// Hands all entries that can be read to `take`, in the order of their keys, and each range that cannot.
+    ///
+    /// # Errors
+    /// What `take` says.
+    pub(super) fn each_past_damage<E>(
+        &self,
+        mut take: impl FnMut(Result<Entry, Gap>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut after = None;
+        loop {
+            let (page, gap) = self.engine.scan_past(&[], after.as_deref(), Limit::PAGE);
+            if let Some(gap) = gap {
+                take(Err(gap))?;
+            }
+            after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+            page.entries.into_iter().try_for_each(|entry| take(Ok(entry)))?;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
     fn each_page<E: From<StoreError>>(
         &self,
         mut take: impl FnMut(Vec<Entry>) -> Result<(), E>,
@@ -119,7 +144,10 @@ impl Offline {
             let page = page.map_err(|error| {
                 let place = after.as_ref().map(|key: &Vec<u8>| key.escape_ascii().to_string());
                 let place = place.unwrap_or_else(|| "the start".to_owned());
-                StoreError::Unavailable(format!("the files are damaged behind {place}: {error}"))
+                StoreError::Unavailable(format!(
+                    "{} cannot be read behind {place}: {error}; restore a backup into another directory, or save with export what can be read",
+                    self.directory.path().display()
+                ))
             })?;
             after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
             take(page.entries)?;
@@ -129,11 +157,12 @@ impl Offline {
         }
     }
 
-    /// Copies what is alive into fresh files, reads them back, and puts them in the place of the old ones, if they are smaller.
+    /// Copies what is alive into fresh files, reads them back, and puts them in the place of the old ones, if they are smaller: says
+    /// whether they were.
     ///
     /// # Errors
     /// There is no room, or the store cannot be read. The old files are then as they were.
-    pub fn compact(self, cache_bytes: u64, mut tell: impl FnMut(u64)) -> Result<(), OpenError> {
+    pub fn compact(self, cache_bytes: u64, mut tell: impl FnMut(u64)) -> Result<bool, OpenError> {
         let path = self.directory.begin_copy()?;
         let failed = |reason: String| OpenError::Engine { dir: path.clone(), reason };
         let mut filler = Filler::begin(&path, cache_bytes, self.identity)?;
@@ -160,6 +189,17 @@ impl Offline {
             return Err(failed(format!("the copy holds {read} of {copied} entries; the old files stay")));
         }
         old.close().and_then(|()| copy.engine.close()).map_err(|error| failed(error.0))?;
-        if copy.directory.is_copy_smaller() { copy.directory.swap_copy() } else { copy.directory.drop_copy() }
+        let smaller = copy.directory.is_copy_smaller();
+        if smaller { copy.directory.swap_copy() } else { copy.directory.drop_copy() }?;
+        Ok(smaller)
     }
+}
+
+/// Opens an engine; if it does not open, without its snapshot. sled refuses files that are damaged before the place that the snapshot
+/// speaks of; without one it reads its log up to the damage.
+fn open_what_is_left(dir: &Path, cache_bytes: u64) -> Result<Engine, EngineError> {
+    Engine::open(dir, cache_bytes).or_else(|first| match remove_snapshots(dir) {
+        Ok(true) => Engine::open(dir, cache_bytes),
+        _ => Err(first),
+    })
 }

@@ -12,7 +12,8 @@ use super::{
     envelope::{self, Joined, Joiner, RecordError},
     errors::{CommitError, StoreError},
     keys::{self, Kind},
-    kv::{Batch, Limit},
+    kv::{Batch, Limit, Page},
+    past_damage::Gap,
     seal::SealError,
 };
 use crate::domain::{Attempt, AttemptId, Summary, Ticket, TicketId, Verdict};
@@ -61,7 +62,7 @@ pub fn delete_ticket(batch: &mut Batch, id: &TicketId) {
 
 /// Hands every open ticket to `take`, in the order of the ids.
 pub async fn load_tickets(store: &Store, take: impl FnMut(Ticket) + Send) -> Result<Loaded, StoreError> {
-    load(store, Kind::Ticket, take).await
+    load(store, Kind::Ticket, take, None).await
 }
 
 /// The summary of an attempt, if it has ended.
@@ -108,12 +109,21 @@ pub async fn count_verdicts(store: &Store, id: &AttemptId, most: usize) -> Resul
 
 /// Hands every summary to `take`, in the order of the ids.
 pub async fn load_summaries(store: &Store, take: impl FnMut(Summary) + Send) -> Result<Loaded, StoreError> {
-    load(store, Kind::Summary, take).await
+    load(store, Kind::Summary, take, None).await
+}
+
+/// The same; what cannot be read is handed to `gap`, and reading goes on behind it.
+pub async fn load_summaries_past_damage(
+    store: &Store,
+    take: impl FnMut(Summary) + Send,
+    mut gap: impl FnMut(Gap) + Send,
+) -> Result<Loaded, StoreError> {
+    load(store, Kind::Summary, take, Some(&mut gap)).await
 }
 
 /// Hands every verdict to `take`, in the order of the ids.
 pub async fn load_verdicts(store: &Store, take: impl FnMut(Verdict) + Send) -> Result<Loaded, StoreError> {
-    load(store, Kind::Verdict, take).await
+    load(store, Kind::Verdict, take, None).await
 }
 
 /// Ids of ended attempts behind the key `after`, in their order, and where the next page begins; `None` at the end. An id may come
@@ -193,7 +203,7 @@ pub async fn have_samples(store: &Store, ids: &[&AttemptId]) -> Result<Vec<bool>
 /// The attempts that have not ended.
 pub async fn open_attempts(store: &Store) -> Result<Vec<Attempt>, StoreError> {
     let mut attempts = Vec::new();
-    load(store, Kind::Attempt, |attempt| attempts.push(attempt)).await?;
+    load(store, Kind::Attempt, |attempt| attempts.push(attempt), None).await?;
     Ok(attempts)
 }
 
@@ -210,7 +220,25 @@ async fn read<T: Record>(store: &Store, key: Vec<u8>) -> Result<Option<T>, Store
     record.map(Some).map_err(damaged)
 }
 
-async fn load<T, F>(store: &Store, kind: Kind, mut take: F) -> Result<Loaded, StoreError>
+/// A page; reads past what is damaged if `past` says so.
+async fn page_of(
+    store: &Store,
+    prefix: &[u8],
+    after: Option<&[u8]>,
+    past: bool,
+) -> Result<(Page, Option<Gap>), StoreError> {
+    if past {
+        return store.scan_past(prefix, after, Limit::PAGE).await;
+    }
+    store.scan(prefix, after, Limit::PAGE).await.map(|page| (page, None))
+}
+
+async fn load<T, F>(
+    store: &Store,
+    kind: Kind,
+    mut take: F,
+    mut gaps: Option<&mut (dyn FnMut(Gap) + Send)>,
+) -> Result<Loaded, StoreError>
 where
     T: Record + Send + 'static,
     F: FnMut(T) + Send,
@@ -227,13 +255,15 @@ where
         }
     };
     let (prefix, mut joiner, mut before) = (kind.prefix(), Joiner::default(), Vec::new());
-    let mut page = store.scan(&prefix, None, Limit::PAGE).await?;
+    let past = gaps.is_some();
+    let (mut page, mut gap) = page_of(store, &prefix, None, past).await?;
     loop {
+        gaps.as_mut().zip(gap.take()).map(|(tell, gap)| tell(gap)).unwrap_or_default();
         let after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
         // the next page is read while this one is understood, and the records of the one before are taken
         let next = after.map(|after| {
             let (store, prefix) = (store.clone(), prefix.clone());
-            let read = async move { store.scan(&prefix, Some(&after), Limit::PAGE).await };
+            let read = async move { page_of(&store, &prefix, Some(&after), past).await };
             AbortOnDropHandle::new(TaskTracker::new().spawn(read))
         });
         let understood = tokio::task::spawn_blocking(move || {
@@ -244,7 +274,7 @@ where
         before.into_iter().for_each(&mut accept);
         (joiner, before) = understood.await.map_err(|error| StoreError::Unavailable(error.to_string()))?;
         let Some(next) = next else { break };
-        page = next.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
+        (page, gap) = next.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
     }
     before.into_iter().for_each(&mut accept);
     joiner.finish().map(&mut accept).unwrap_or_default();

@@ -20,6 +20,7 @@ use super::{
     fault::OpenError,
     kv::{Batch, Limit, Page, StoreStatus, Versioned},
     marker::{self, FORMAT_VERSION, Marker, State, check_format, sync_dir},
+    past_damage::Gap,
     shared::Shared,
     snapshot::Snapshot,
     witness::{self, Witness},
@@ -45,6 +46,8 @@ pub struct StoreSettings {
 /// A store in files. Clones share it; the files are let go after [`Self::close`], or some time after the last clone.
 #[derive(Debug, Clone)]
 pub struct SledStore {
+    /// The data directory, for what is told of failures.
+    dir: Arc<Path>,
     shared: Arc<Shared>,
     queue: SyncSender<Message>,
     room: Arc<Semaphore>,
@@ -71,7 +74,8 @@ impl SledStore {
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || writer.run());
         let thread = thread.map_err(OpenError::io("start the writer thread of", &settings.dir))?;
         let room = Arc::new(Semaphore::new(QUEUE_SHARES));
-        Ok(Self { shared, queue, room, writer: Arc::new(Mutex::new(Some(thread))) })
+        let dir = Arc::from(settings.dir.as_path());
+        Ok(Self { dir, shared, queue, room, writer: Arc::new(Mutex::new(Some(thread))) })
     }
 
     pub(super) async fn begin(&self, batch: Batch) -> Result<Committing, CommitError> {
@@ -104,6 +108,15 @@ impl SledStore {
         limit: Limit,
     ) -> Result<Page, StoreError> {
         self.read(move |engine| engine.scan(&prefix, after.as_deref(), limit)).await
+    }
+
+    pub(super) async fn scan_past(
+        &self,
+        prefix: Vec<u8>,
+        after: Option<Vec<u8>>,
+        limit: Limit,
+    ) -> Result<(Page, Option<Gap>), StoreError> {
+        self.read(move |engine| Ok(engine.scan_past(&prefix, after.as_deref(), limit))).await
     }
 
     pub(super) fn status(&self) -> StoreStatus {
@@ -155,7 +168,7 @@ impl SledStore {
         };
         let done = tokio::task::spawn_blocking(move || call(&engine)).await;
         let done = done.map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        done.map_err(|error| StoreError::Unavailable(error.0))
+        done.map_err(|error| StoreError::Unavailable(format!("{}: {error}", self.dir.display())))
     }
 }
 

@@ -214,7 +214,8 @@ impl Writer {
     /// Goes read-only; returns the reason.
     fn fail(&mut self, error: &EngineError) -> String {
         let path = self.directory.path().display();
-        let reason = format!("{path}: {error}; writing goes on by itself once the disk has room and works");
+        let reason =
+            format!("{path}: {error}; a server goes on writing by itself once the disk has room and works");
         tracing::error!(%reason, "the store is read-only");
         self.last_try = Instant::now();
         self.shared.set_mode(Mode::ReadOnly { reason: reason.clone() });

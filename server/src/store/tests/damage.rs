@@ -1,9 +1,11 @@
 //! A flipped bit is found, and harms what it hit and nothing else.
 
-use super::fixture::{attempt, id, samples, stores, summary};
+use std::{collections::BTreeSet, fs};
+
+use super::fixture::{attempt, id, open, refusal, samples, settings, stores, summary};
 use crate::store::{
-    Batch, Kind, Limit, Loaded, Store, StoreError, append_fragment, load_summaries, put_summary, read_series,
-    read_summary, roll,
+    Batch, Kind, Limit, Loaded, Offline, Store, StoreError, append_fragment, load_summaries,
+    load_summaries_past_damage, put_summary, read_series, read_summary, roll,
 };
 
 /// Flips one bit in the middle of the entry at `index` among those with the prefix.
@@ -56,4 +58,91 @@ async fn a_flipped_bit_in_samples_costs_one_chunk_and_is_told_as_a_gap() {
         let rolled = read_series(&store, &job).await.unwrap();
         assert_eq!((rolled.runs, rolled.extent.damaged), (read.runs, 0));
     }
+}
+
+/// Flips a bit of everything in the engine's log that speaks of `name`.
+fn flip_in_the_log(dir: &std::path::Path, name: &str) {
+    let log = settings(dir).dir.join("sled/db");
+    let mut bytes = fs::read(&log).unwrap();
+    let places: Vec<usize> = bytes
+        .windows(name.len())
+        .enumerate()
+        .filter(|(_, part)| *part == name.as_bytes())
+        .map(|(at, _)| at)
+        .collect();
+    for place in places {
+        bytes[place] ^= 1;
+    }
+    fs::write(log, bytes).unwrap();
+}
+
+#[tokio::test]
+async fn what_lies_around_a_flipped_bit_of_the_log_is_still_read_and_what_is_missing_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let names: BTreeSet<String> = (0..600).map(|n| format!("job-{n:04}")).collect();
+    let store = open(dir.path());
+    for name in &names {
+        let mut batch = Batch::default();
+        put_summary(&mut batch, &summary(&attempt(name))).unwrap();
+        store.commit(batch).await.unwrap();
+    }
+    // sled reads its last segment when it opens, which is half a MiB: what is damaged lies before it
+    for n in 0..40_u8 {
+        let mut batch = Batch::default();
+        for m in 0..10 {
+            batch.put([&Kind::Verdict.prefix()[..], &[n, m]].concat(), vec![n; 4000]);
+        }
+        store.commit(batch).await.unwrap();
+    }
+    store.close().await.unwrap();
+    open(dir.path()).close().await.unwrap();
+    flip_in_the_log(dir.path(), "job-0300");
+
+    let looked = Offline::look(&settings(dir.path())).unwrap();
+    let (mut told, mut count) = (Vec::new(), 0);
+    let checked = looked.check(|flaw| told.push(flaw.reason), |_| count += 1);
+    assert!(checked.unreadable > 0 && checked.summaries > 400, "{checked:?} {told:?}");
+    drop(looked);
+
+    let store = open(dir.path());
+    let error = load_summaries(&store, |_| {}).await.unwrap_err().to_string();
+    assert!(error.contains(&settings(dir.path()).dir.display().to_string()), "{error}");
+    let (mut found, mut gaps) = (BTreeSet::new(), Vec::new());
+    let take = |summary: crate::domain::Summary| {
+        found.insert(summary.attempt.to_string());
+    };
+    let loaded = load_summaries_past_damage(&store, take, |gap| gaps.push(gap)).await.unwrap();
+    assert_eq!(loaded.records, checked.summaries);
+    for name in names.difference(&found) {
+        let key = Kind::Summary.prefix_of(&id(name));
+        let named = |gap: &crate::store::Gap| {
+            gap.after.0 < key && gap.until.as_ref().is_none_or(|until| key < until.0)
+        };
+        assert!(gaps.iter().any(named), "{name} is missing, told was {gaps:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_sled_does_not_open_any_more_is_looked_at_and_gone_on_with_up_to_the_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    for n in 0..200 {
+        let mut batch = Batch::default();
+        put_summary(&mut batch, &summary(&attempt(&format!("job-{n:04}")))).unwrap();
+        store.commit(batch).await.unwrap();
+    }
+    store.close().await.unwrap();
+    open(dir.path()).close().await.unwrap();
+    flip_in_the_log(dir.path(), "job-0100");
+    let error = refusal(dir.path());
+    assert!(error.contains("verify") && error.contains("restore a backup"), "{error}");
+    let looked = Offline::look(&settings(dir.path())).unwrap();
+    let told = looked.behind().unwrap().to_string();
+    assert!(told.contains("knows of 200"), "{told}");
+    let left = looked.check(|flaw| panic!("{flaw:?}"), |_| {}).summaries;
+    drop(looked);
+    Offline::accept_loss(&settings(dir.path())).unwrap();
+    let loaded = load_summaries(&open(dir.path()), |_| {}).await.unwrap();
+    assert_eq!(loaded, Loaded { records: left, damaged: 0 });
+    assert!(left > 50, "{left}");
 }

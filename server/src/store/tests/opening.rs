@@ -131,6 +131,16 @@ async fn a_damaged_marker_is_named() {
     assert!(error.contains("plimsoll.json is damaged"), "{error}");
 }
 
+#[tokio::test]
+async fn what_is_stored_is_for_nobody_elses_eyes() {
+    let dir = closed_store().await;
+    let data = settings(dir.path()).dir;
+    for private in [data.clone(), data.join("sled")] {
+        let mode = fs::metadata(&private).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{} has mode {mode:o}", private.display());
+    }
+}
+
 #[test]
 fn a_file_in_place_of_the_directory_is_named() {
     let dir = tempfile::tempdir().unwrap();
