@@ -181,6 +181,11 @@ impl Ticketing {
         }
     }
 
+    /// Why a ticket holds no place for an attempt of a project that is open; `None` if it does.
+    pub(crate) fn no_place(&self, id: &TicketId, attempt: &AttemptId, project: &str) -> Option<String> {
+        self.0.desk().no_place(id, attempt, project)
+    }
+
     /// An attempt has ended, and that is on the disk: so has its ticket.
     pub(crate) fn end(&self, attempt: &Attempt) {
         let Some(id) = &attempt.opening.ticket else { return };
