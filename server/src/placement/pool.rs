@@ -117,7 +117,7 @@ impl Price {
 }
 
 impl Pool {
-    /// Whether a build with these processors can run here. One whose processors are not known may.
+    /// Whether a build with these processors can run here. One that says nothing of its processors may.
     pub(super) fn runs(&self, family: &str) -> bool {
         self.arch.is_empty() || family.is_empty() || self.arch == family
     }

@@ -95,7 +95,7 @@ impl WhyNot<'_> {
                 format!("takes it, but pool {} does not let {:?} in", pool.name, subject.owner_project)
             }
             Self::Pool(pool) => {
-                format!("takes it, but pool {} has {} and not {}", pool.name, pool.arch, subject.family)
+                format!("takes it, but pool {} has {} and not {}", pool.name, pool.arch, subject.processors())
             }
         }
     }
