@@ -108,7 +108,7 @@ impl Placement {
         let may: Vec<&Pool> = wanted.iter().copied().filter(|pool| may(pool, subject)).collect();
         if may.is_empty() {
             let first = wanted.first().copied();
-            return Err(first.map_or_else(|| WhyNot::NoPool(more), WhyNot::Pool));
+            return Err(first.map_or_else(|| WhyNot::NoPool(rule.tags(more)), WhyNot::Pool));
         }
         let choice = pick(&may, needs, &rule.describe());
         Ok(match &rule.when_busy {

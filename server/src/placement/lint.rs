@@ -1,5 +1,7 @@
-//! Rules that can never match, and rules behind others that take everything first. What is said is certain; what is not said
-//! may still be so.
+//! Rules that can never match or lead nowhere, rules behind others that take everything first, and pools that nothing goes to. What
+//! is said is certain; what is not said may still be so.
+
+mod pools;
 
 use std::fmt;
 
@@ -9,8 +11,7 @@ use super::{
     Placement,
     kind::Kind,
     pattern::Pattern,
-    pool::Pool,
-    rule::{Field, Rule, Wanted},
+    rule::{Field, Rule},
     subject::REF_CLASSES,
 };
 
@@ -33,24 +34,29 @@ impl Placement {
     /// What is surely not meant, in the order of the file.
     pub fn warnings(&self) -> Vec<Warning> {
         let mut found = Vec::new();
-        for (at, rule) in self.rules.iter().enumerate() {
+        // those that may take something: no other one hides a rule
+        let mut alive: Vec<&Rule> = Vec::new();
+        for rule in &self.rules {
             let dead = rule.fields.iter().find(|(field, pattern)| is_dead(field, pattern));
-            if let Some((field, pattern)) = dead {
-                let text =
-                    format!("rule {}: no {} can match '{}'", rule.name, field.name(), pattern.as_str());
-                found.push(Warning { line: rule.line, text });
-                continue;
-            }
-            let mut before = self.rules.iter().take(at);
-            if let Some(first) = before.find(|first| self.takes_all_of(first, rule)) {
-                let text = format!(
-                    "rule {}: never reached, {} takes all that it would",
-                    rule.name,
-                    first.describe()
-                );
-                found.push(Warning { line: rule.line, text });
+            let dead =
+                dead.map(|(field, pattern)| format!("no {} can match '{}'", field.name(), pattern.as_str()));
+            let hidden = || {
+                let first = alive.iter().find(|first| self.takes_all_of(first, rule))?;
+                Some(format!("never reached, {} takes all that it would", first.describe()))
+            };
+            match dead.or_else(|| self.leads_nowhere(rule)).or_else(hidden) {
+                Some(why) => {
+                    let text = format!("rule {}: {why}", rule.name);
+                    found.push(Warning { line: rule.line, text });
+                }
+                None => {
+                    found.extend(self.dead_entries(rule));
+                    alive.push(rule);
+                }
             }
         }
+        found.extend(self.odd_pools(&alive));
+        found.sort_by_key(|warning| warning.line);
         found
     }
 
@@ -66,16 +72,8 @@ impl Placement {
     /// Whether one of the pools of `first` takes every attempt for which `rule` has a pool: it asks nobody who they are, and
     /// has the same processors.
     fn lets_in_all_of(&self, first: &Rule, rule: &Rule) -> bool {
-        let of = |rule: &Rule| -> Vec<&Pool> {
-            match &rule.wanted {
-                Wanted::Pool(name) => self.pool(name).into_iter().collect(),
-                Wanted::Tags(tags) => {
-                    self.pools.iter().filter(|pool| tags.iter().all(|tag| pool.tags.contains(tag))).collect()
-                }
-            }
-        };
-        let narrow = of(rule);
-        of(first)
+        let narrow = self.meant(rule);
+        self.meant(first)
             .into_iter()
             .filter(|pool| pool.allowed.is_empty())
             .any(|pool| pool.arch.is_empty() || narrow.iter().all(|other| other.arch == pool.arch))
@@ -88,6 +86,8 @@ fn is_dead(field: &Field, pattern: &Pattern) -> bool {
     match field {
         Field::RefClass => REF_CLASSES.into_iter().all(|class| !pattern.is_match(class)),
         Field::Kind => Kind::ALL.into_iter().all(|kind| !pattern.is_match(kind.as_str())),
+        // what has no name has no value
+        Field::Label(name) if name.is_empty() => !pattern.is_match(""),
         Field::Label(_) => pattern.never_within(limits::LABEL_BYTES),
         // owner, project, arch and package with their slashes
         Field::Key => pattern.never_within(4 * most + 3),

@@ -2,7 +2,12 @@
 //! in the text, whatever the expression.
 
 use regex::{Regex, RegexBuilder};
-use regex_syntax::hir::{Hir, literal::Extractor};
+use regex_syntax::hir::{
+    Hir,
+    literal::{ExtractKind, Extractor, Seq},
+};
+
+use super::subject;
 
 /// Bytes of one expression.
 const BYTES: usize = 4096;
@@ -64,15 +69,47 @@ impl Pattern {
         if self.text == other.text || matches!(self.text.as_str(), ".*" | "(?s).*") {
             return true;
         }
-        let words = Extractor::new().extract(&other.hir);
-        let exact = words.is_exact() && !words.is_empty();
-        exact
-            && words
-                .literals()
-                .into_iter()
-                .flatten()
-                .all(|word| std::str::from_utf8(word.as_bytes()).is_ok_and(|word| self.is_match(word)))
+        other.words().is_some_and(|words| words.iter().all(|word| self.is_match(word)))
     }
+
+    /// Whether no text matches both. False where that is not known.
+    pub(super) fn is_apart(&self, other: &Self) -> bool {
+        let none = |words: Option<Vec<String>>, pattern: &Self| {
+            words.is_some_and(|words| words.iter().all(|word| !pattern.is_match(word)))
+        };
+        if none(self.words(), other) || none(other.words(), self) {
+            return true;
+        }
+        let (Some(own), Some(others)) = (self.ends(ExtractKind::Prefix), other.ends(ExtractKind::Prefix))
+        else {
+            return false;
+        };
+        own.iter().all(|one| others.iter().all(|other| !one.starts_with(other) && !other.starts_with(one)))
+    }
+
+    /// The families of processors in the names that match; `None` where that is not known.
+    pub(super) fn families(&self) -> Option<Vec<&'static str>> {
+        // the processor stands at the end of a name
+        let families: Vec<&str> =
+            self.ends(ExtractKind::Suffix)?.iter().map(|end| subject::family(end)).collect();
+        (!families.contains(&"")).then_some(families)
+    }
+
+    /// All texts that match, if they are a few words.
+    fn words(&self) -> Option<Vec<String>> {
+        let words = Extractor::new().extract(&self.hir);
+        if words.is_exact() { texts(&words) } else { None }
+    }
+
+    /// With what each text begins or ends that matches; `None` if that may be anything.
+    fn ends(&self, kind: ExtractKind) -> Option<Vec<String>> {
+        texts(&Extractor::new().kind(kind).extract(&self.hir))
+    }
+}
+
+fn texts(words: &Seq) -> Option<Vec<String>> {
+    let words = words.literals().filter(|words| !words.is_empty())?;
+    words.iter().map(|word| Some(std::str::from_utf8(word.as_bytes()).ok()?.to_owned())).collect()
 }
 
 /// The last line of what the parser says; before it stands a picture.
@@ -101,6 +138,16 @@ mod tests {
         assert!(error.contains("repeat less"), "{error}");
         assert!(Pattern::whole(&"x".repeat(5000)).unwrap_err().contains("at most 4096"));
         assert!(Pattern::whole(r"(?=a)b").unwrap_err().contains("look-around"));
+    }
+
+    #[test]
+    fn expressions_are_apart_only_where_that_is_known() {
+        let of = |text| Pattern::whole(text).unwrap();
+        assert!(of("team/.*").is_apart(&of("spack/.*")) && of("a|b").is_apart(&of("[c-e].*")));
+        assert!(!of("team/.*").is_apart(&of("team/x")) && !of("t.*").is_apart(&of("team/.*")));
+        assert!(!of(".*x").is_apart(&of(".*y")) && !of("").is_apart(&of(".*")));
+        assert_eq!(of(".*-(aarch64|neoverse_v1)").families(), Some(vec!["aarch64", "aarch64"]));
+        assert_eq!((of("linux-.*").families(), of(".*64").families()), (None, None));
     }
 
     #[test]

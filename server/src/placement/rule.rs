@@ -188,6 +188,14 @@ impl Rule {
         copr.tags(&subject.whole).ok_or(WhyNot::Copr)
     }
 
+    /// The tags that a pool must have, with those of Copr's table.
+    pub(super) fn tags(&self, mut more: Vec<String>) -> Vec<String> {
+        if let Wanted::Tags(tags) = &self.wanted {
+            more.splice(0..0, tags.iter().cloned());
+        }
+        more
+    }
+
     /// As people call it.
     pub(super) fn describe(&self) -> String {
         format!("rule {} (line {})", self.name, self.line)

@@ -58,6 +58,7 @@ impl Reading<'_> {
         };
         let place = self.place(line, &at, (table.node_selector, table.tolerations, table.priority_class));
         Pool {
+            line,
             arch: self.family(line, &at, &table.arch),
             builder: (cores, memory),
             largest: Largest {
