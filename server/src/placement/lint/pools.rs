@@ -3,6 +3,7 @@
 use super::{Placement, Warning};
 use crate::placement::{
     copr::Entry,
+    pattern::Pattern,
     pool::{Pool, Price},
     rule::{Field, Rule, Wanted},
 };
@@ -27,28 +28,15 @@ impl Placement {
             return Some("no pool has all of the tags of one entry of copr".to_owned());
         }
         rule.fields.iter().find_map(|(field, pattern)| {
-            let (name, text) = (field.name(), pattern.as_str());
-            match field {
-                Field::Arch => {
-                    let families = pattern.families()?;
-                    let is_other =
-                        |pool: &&Pool| !pool.arch.is_empty() && !families.contains(&pool.arch.as_str());
-                    let others: Vec<&str> = meant.iter().map(|pool| pool.name.as_str()).collect();
-                    meant.iter().all(is_other).then(|| {
-                        format!("{name} '{text}' matches no processors of its pools ({})", others.join(", "))
-                    })
-                }
-                Field::Project => {
-                    let bars = |pool: &&Pool| {
-                        !pool.allowed.is_empty() && pool.allowed.iter().all(|one| one.is_apart(pattern))
-                    };
-                    let names: Vec<&str> = meant.iter().map(|pool| pool.name.as_str()).collect();
-                    meant.iter().all(bars).then(|| {
-                        format!("{name} '{text}' matches nobody whom its pools allow ({})", names.join(", "))
-                    })
-                }
-                _ => None,
-            }
+            let why = if meant.iter().all(|pool| is_of_others(pool, field, pattern)) {
+                "no processors of its pools"
+            } else if meant.iter().all(|pool| bars_all(pool, field, pattern)) {
+                "nobody whom its pools allow"
+            } else {
+                return None;
+            };
+            let names: Vec<&str> = meant.iter().map(|pool| pool.name.as_str()).collect();
+            Some(format!("{} '{}' matches {why} ({})", field.name(), pattern.as_str(), names.join(", ")))
         })
     }
 
@@ -91,6 +79,19 @@ impl Placement {
             rule.copr.as_ref().is_none_or(|copr| copr.entries.iter().any(|entry| has(pool, &entry.tags)));
         instead || (of_copr && self.meant(rule).iter().any(|meant| meant.name == pool.name))
     }
+}
+
+/// Whether a pool runs no processors that match.
+fn is_of_others(pool: &Pool, field: &Field, pattern: &Pattern) -> bool {
+    let families = Some(pattern).filter(|_| *field == Field::Arch).and_then(Pattern::families);
+    families.is_some_and(|families| !pool.arch.is_empty() && !families.contains(&pool.arch.as_str()))
+}
+
+/// Whether a pool lets nobody in whose project matches.
+fn bars_all(pool: &Pool, field: &Field, pattern: &Pattern) -> bool {
+    *field == Field::Project
+        && !pool.allowed.is_empty()
+        && pool.allowed.iter().all(|allowed| allowed.is_apart(pattern))
 }
 
 fn has(pool: &Pool, tags: &[String]) -> bool {
