@@ -74,6 +74,8 @@ pub(crate) struct Ended {
     pub(crate) log_tail: Vec<u8>,
     /// Something will be done about the verdict, so that it is asked for even if nobody reads it.
     pub(crate) wants_verdict: bool,
+    /// Another try may follow in the place of its ticket.
+    pub(crate) keeps_ticket: bool,
 }
 
 /// What is known of an attempt that is closed.
@@ -87,6 +89,8 @@ pub(crate) struct Closed {
     pub(crate) verdict: Option<Verdict>,
     /// Why there is no verdict, if one was wanted.
     pub(crate) problem: Option<String>,
+    /// The server has all of it.
+    pub(crate) delivered: bool,
 }
 
 /// What the server is told of an attempt at its start. `session` is a ULID.
@@ -137,7 +141,7 @@ impl<'a> Attempt<'a> {
     /// the name of a signal.
     pub(crate) async fn close(self, ended: Ended, mut interruption: impl AsyncFnMut() -> String) -> Closed {
         let Self { settings, id, resources, mut delivery, sampler, .. } = self;
-        let Ended { name, end, wall, interrupted, log_tail, wants_verdict } = ended;
+        let Ended { name, end, wall, interrupted, log_tail, wants_verdict, keeps_ticket } = ended;
         let Measured { last, totals, phases, curve, meter } = sampler.finish();
         let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
         // the last sample is taken after the end; the attempt does not end before it
@@ -147,8 +151,14 @@ impl<'a> Attempt<'a> {
         }
         meter.close().await;
         let exit = end.exit();
-        let finish =
-            Finish { wall_ms, exit, totals: Some(totals), phases: phases.clone(), ..Finish::default() };
+        let finish = Finish {
+            wall_ms,
+            exit,
+            totals: Some(totals),
+            phases: phases.clone(),
+            keeps_ticket,
+            ..Finish::default()
+        };
         let failed = exit.is_some_and(|exit| exit.code != Some(0)) || totals.oom_kill.unwrap_or(0) > 0;
         let advises = settings.report.wants_advice();
         let wanted = Wanted {
@@ -192,7 +202,8 @@ fn closed(facts: Facts) -> Closed {
             (false, true) => None,
         }
     });
-    Closed { attempt: facts.attempt, resources: facts.resources, verdict, problem }
+    let delivered = facts.delivery.delivered;
+    Closed { attempt: facts.attempt, resources: facts.resources, verdict, problem, delivered }
 }
 
 /// Closes the attempt on the server, and asks what is wanted in what is left of the patience. An attempt that was not delivered is

@@ -95,11 +95,6 @@ impl KeptFile {
         }
     }
 
-    /// Where the file lies.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Reads the content of now into `buffer`. One `pread`: a second one, only to see the end, would make the kernel put
     /// the whole text together again.
     pub fn read<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b str, Error> {

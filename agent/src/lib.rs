@@ -27,6 +27,9 @@ pub mod key;
 pub mod meter;
 pub mod outlet;
 pub mod output;
+#[cfg(test)]
+#[path = "../../tests/src/patience.rs"]
+pub mod patience;
 pub mod proctree;
 pub mod report;
 pub mod run;

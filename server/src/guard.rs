@@ -184,9 +184,19 @@ impl Guard {
         tokio::try_join!(files, keys).map(|_both| ())
     }
 
+    /// How much is known of callers.
+    fn tell(&self) {
+        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.0.metrics.access_callers.set(gauge(self.0.usages.callers()));
+        let access = self.0.in_force.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let tokens = access.map_or(0, |access| access.remembered());
+        self.0.metrics.access_tokens.set(gauge(tokens));
+    }
+
     /// Reads all files again if one has changed, or somebody `asked`.
     pub(crate) fn look(&self, asked: bool) {
         let Some(path) = &self.0.file else { return };
+        self.tell();
         let mut stamps = self.0.stamps.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = stamps.iter().any(|known| stamp(&known.0) != *known);
         if !changed && !asked {
@@ -195,6 +205,7 @@ impl Guard {
         let mut origins = self.0.origins.lock().unwrap_or_else(PoisonError::into_inner);
         let read = Read::new(path, &origins, &self.0.usages);
         *stamps = read.stamps;
+        self.0.metrics.access_file_refused.set(i64::from(read.access.is_err()));
         let kind = if read.access.is_ok() { "taken" } else { "refused" };
         self.0.metrics.access_reloads.get_or_create(&Kind::of(kind)).inc();
         match read.access {

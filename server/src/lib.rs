@@ -6,11 +6,12 @@
 //! | module | what it does |
 //! |---|---|
 //! | `config` | reads all settings, reports all mistakes |
+//! | `checked` | what callers say of a build, with its bounds |
 //! | `cli` | the commands beside serving |
 //! | `app` | binds, opens, serves, drains |
 //! | `cli`, `admin` | the commands beside serving: what they print, what they do |
 //! | `grpc`, `http` | convert, call, convert |
-//! | `ingest` | the only writer: open attempts, acknowledgements, seals, verdicts |
+//! | `ingest` | the only writer but of tickets: open attempts, acknowledgements, seals, verdicts |
 //! | `learned` | the history, shared |
 //! | `answers` | predictions worked out since the history last changed |
 //! | `judging` | rules and failures seen before, shared |
@@ -26,12 +27,13 @@
 //! | [`gantry`] | what stock Spack clients say and hear |
 //! | `guard` | who may call, in force |
 //! | [`placement`] | pools, the rules over them, kinds of builds, and the rules of tickets |
-//! | `ticketing` | tickets, kept: a lock, a clock and a disk around those rules |
+//! | `ticketing` | tickets, kept: a lock, a clock and a disk around those rules; writes them itself |
 //! | `identity` | who calls, and what it may do |
 //! | [`privacy`] | what only those see who are named for a project |
 //! | [`shadow`] | which builds get what is predicted for them, and what the others would have got |
 //! | [`fuzz`] | every parser of foreign bytes, for fuzzers |
 //! | `mask` | secrets in foreign text |
+//! | `frames` | connections that send frames of HTTP/2 without messages |
 //! | `log`, `traces` | where log lines go, and spans |
 //! | `outgoing` | what the server asks of others over HTTP |
 //! | `gitlab` | job hooks, and what GitLab is asked about them |
@@ -43,12 +45,14 @@ mod admin;
 pub mod admission;
 mod answers;
 mod app;
+mod checked;
 mod cli;
 mod clock;
 mod config;
 mod demand;
 pub mod domain;
 mod files;
+mod frames;
 pub mod fuzz;
 pub mod gantry;
 pub mod gitlab;
@@ -65,6 +69,9 @@ mod log;
 mod mask;
 mod metrics;
 mod outgoing;
+#[cfg(test)]
+#[path = "../../tests/src/patience.rs"]
+pub mod patience;
 pub mod placement;
 mod placing;
 pub mod predict;

@@ -52,6 +52,13 @@ pub(crate) struct Judged {
     pub(crate) action: &'static str,
 }
 
+/// Something of one issuer of tokens. There are as many as the operator's file names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct OfIssuer {
+    /// As in the claim `iss`.
+    pub(crate) issuer: String,
+}
+
 /// Something of one pool. There are as many pools as the operator's file may name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct InPool {
@@ -129,6 +136,12 @@ metrics! {
         "Times that rules and retry policy were read again: taken, refused (those in force stayed)";
     access_reloads: Kinds = "access_reloads",
         "Readings of a changed file of access, by what became of it: taken, refused (the old one stays in force)";
+    access_file_refused: Gauge = "access_file_refused", "1 if the file of access is wrong and not in force";
+    access_callers: Gauge = "access_callers", "Callers of whom is known what they have done, as of the last look at files";
+    access_tokens: Gauge = "access_tokens_remembered",
+        "Signed tokens whose check is remembered, as of the last look at files; at 10000 all are forgotten";
+    issuer_keys_until: Family<OfIssuer, Gauge> = "issuer_keys_until_timestamp",
+        "Until when the keys that were fetched from an issuer serve, since 1970; 0 if none ever came", in Unit::Seconds;
     issuer_fetches: Kinds = "issuer_fetches",
         "Questions to issuers for their keys, by what became of them; keys from before serve on for a day";
     access_refused: Kinds = "access_refused", "Callers that were refused, by the reason";
@@ -149,7 +162,7 @@ metrics! {
     tickets: Family<Kind, Gauge> = "tickets", "Open tickets: granted, queued";
     tickets_max: Gauge = "tickets_max", "Tickets that may be open at once";
     ticket_changes: Kinds = "ticket_changes",
-        "What became of tickets: opened, granted, attended (an attempt runs in the place), missed (one came, and had no place), closed, expired";
+        "What became of tickets: opened, granted, attended (an attempt runs in the place), missed (one came, and had no place), kept (it ended, and another try may follow), closed, expired";
     ticket_wait_seconds: Histogram = "ticket_wait", "Time from the opening of a ticket until it had its place",
         from Histogram::new(exponential_buckets(0.1, 3.0, 14)), in Unit::Seconds;
     ticket_decision_seconds: Histogram = "ticket_decision",
@@ -160,6 +173,7 @@ metrics! {
     hooks: Kinds = "hooks",
         "Job hooks, by what became of them; dropped: the queue was full; not kept: taken in memory alone";
     hooks_on_disk: Gauge = "hooks_on_disk", "Job hooks that are on disk until they are worked on";
+    hooks_on_disk_max: Gauge = "hooks_on_disk_max", "Job hooks that may be on disk at once";
     gitlab_requests: Kinds = "gitlab_requests",
         "Questions to GitLab, by what became of them; without a turn: there were too many, or it is away";
     gitlab_queue: Gauge = "gitlab_queue_jobs", "Ended jobs that GitLab shall be asked about";
@@ -176,11 +190,13 @@ metrics! {
     connections: Gauge = "grpc_connections", "Connections to the gRPC listener";
     connections_refused: Counter = "grpc_connections_refused",
         "Connections that were closed at once: as many as may be there were there";
+    connections_cut: Kinds = "grpc_connections_cut",
+        "Connections to the gRPC listener that were cut off: control frames (floods of frames of HTTP/2 without messages)";
     http_connections: Gauge = "http_connections", "Connections to the HTTP listeners";
     http_connections_refused: Counter = "http_connections_refused",
         "HTTP connections that were closed at once: as many as may be there were there";
     http_connections_cut: Kinds = "http_connections_cut",
-        "HTTP connections that were cut off: slow, malformed, too large, handshake";
+        "HTTP connections that were cut off: slow, malformed, too large, handshake, control frames";
     streams: Gauge = "ingest_streams", "Connected streams of agents";
     sealed: Kinds = "ingest_sealed_attempts", "Attempts that ended, by outcome or cause";
     starts_estimated: Counter = "ingest_starts_estimated", "Attempts with a wrong clock";

@@ -11,11 +11,9 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use tokio_rustls::rustls::{
-    ClientConfig, RootCertStore,
-    crypto::ring,
-    pki_types::{CertificateDer, pem::PemObject as _},
-};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
+
+use crate::tls::certificates;
 
 /// Most bytes that are read of an answer, whatever is kept of them: GitLab's own bound for a log is 100 MB, and what
 /// prints so much says why it failed at the end, which is then not seen.
@@ -41,8 +39,7 @@ fn trusting(ca_file: Option<&Path>) -> anyhow::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(file) = ca_file {
-        let found = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-        for certificate in found.with_context(|| format!("{} is no PEM file", file.display()))? {
+        for certificate in certificates(file)? {
             roots
                 .add(certificate)
                 .with_context(|| format!("{} holds no CA's certificate", file.display()))?;
@@ -100,4 +97,20 @@ pub(crate) async fn read(mut body: Incoming, keep: Keep) -> Result<Vec<u8>, Unre
 
 fn cut_front(bytes: &mut Vec<u8>, most: usize) {
     bytes.drain(..bytes.len().saturating_sub(most));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ca_file_without_a_certificate_is_named_and_not_taken_for_one_that_trusts_nobody_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ca.pem");
+        for wrong in ["", "no certificate at all\n"] {
+            std::fs::write(&file, wrong).unwrap();
+            let error = format!("{:#}", client(Some(&file)).unwrap_err());
+            assert!(error.ends_with("ca.pem holds no certificate"), "{error}");
+        }
+    }
 }

@@ -6,7 +6,7 @@
 
 use crate::{
     domain::Fault,
-    identity::{Identity, Role},
+    identity::{Identity, Role, is_like},
 };
 
 /// What stands in the place of what is private.
@@ -24,16 +24,12 @@ pub struct Private {
 impl Private {
     /// Whether the values of this label are.
     pub(crate) fn has_label(&self, name: &str) -> bool {
-        let is = |pattern: &String| match pattern.strip_suffix('*') {
-            Some(start) => name.starts_with(start),
-            None => name == pattern,
-        };
-        self.labels.iter().any(is)
+        self.labels.iter().any(|pattern| is_like(pattern, name))
     }
 
     /// Whether anything is hidden from `caller` of an attempt of `project`.
     pub(crate) fn hides_from(&self, caller: &Identity, project: &str) -> bool {
-        let is_named = !caller.projects.is_all() && caller.projects.has(project);
+        let is_named = caller.projects.name(project);
         (self.logs || !self.labels.is_empty()) && !is_named && !caller.roles.has(Role::Operator)
     }
 
@@ -79,6 +75,8 @@ mod tests {
         assert!(!hides(&reader(&[Role::Reader], &["spack/*"])));
         assert!(hides(&reader(&[Role::Reader], &["other/*"])));
         assert!(hides(&reader(&[Role::Reader], &[])), "whoever sees all projects is named for none");
+        assert!(hides(&reader(&[Role::Reader], &["*"])), "nor is whoever sees all of them by a pattern");
+        assert!(!hides(&reader(&[Role::Reader], &["*", "spack/packages"])));
         assert!(!hides(&reader(&[Role::Operator], &[])));
         assert!(!hides(&Identity::anyone()) && hides(&Identity::nobody()));
         assert!(!Private::default().hides_from(&reader(&[Role::Reader], &[]), "x"));

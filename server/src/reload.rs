@@ -2,7 +2,8 @@
 
 use std::{fs, io::Read as _, path::Path, time::Duration};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail, ensure};
+use axum::http::HeaderValue;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -79,4 +80,38 @@ pub(crate) fn text(path: &Path, bytes: u64) -> anyhow::Result<String> {
         bail!("{name} has more than {FILE_BYTES} bytes, which is what is read at most");
     }
     Ok(text)
+}
+
+/// The secret that a file holds, behind `prefix`, for a header; it is never written anywhere. `what` it should be is for people.
+///
+/// # Errors
+/// The file cannot be read, is empty, or holds what no header can say. Nothing of what it holds is in the text.
+pub(crate) fn secret(file: &Path, prefix: &str, what: &str) -> anyhow::Result<HeaderValue> {
+    let (name, text) = (file.display(), text(file, stamp(file)?.1)?);
+    let secret = text.trim();
+    ensure!(!secret.is_empty(), "{name} is empty; write {what} into it");
+    let mut header = HeaderValue::from_str(&format!("{prefix}{secret}"))
+        .map_err(|_hidden| anyhow!("{name} holds what no token holds"))?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_never_empty_and_never_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("token");
+        let read = |text: &str| {
+            fs::write(&file, text).unwrap();
+            secret(&file, "Bearer ", "a token").map_err(|error| format!("{error:#}"))
+        };
+        let right = read(" s3cret\n").unwrap();
+        assert!(right == "Bearer s3cret" && right.is_sensitive());
+        assert!(read(" \n").unwrap_err().ends_with("token is empty; write a token into it"));
+        let wrong = read("s3cret\nof two lines").unwrap_err();
+        assert!(wrong.ends_with("token holds what no token holds"), "{wrong}");
+    }
 }

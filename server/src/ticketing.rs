@@ -101,16 +101,18 @@ impl Ticketing {
             .filter_map(|ticket| Some((ticket.id.clone(), ticket.attempt.clone()?)))
             .filter(|(_, attempt)| !open.contains_key(attempt))
             .collect();
-        let changes = desk.tickets.restore(kept, now);
-        desk.note(changes, now);
+        desk.tickets.restore(kept, now);
+        // who runs without a ticket takes places, too: nothing is granted before that is known
+        for attempt in open.values() {
+            desk.begin(attempt);
+        }
         let gone = ended.len();
         for (id, attempt) in ended {
             let changes = desk.tickets.end(&id, &attempt, now);
             desk.note(changes, now);
         }
-        for attempt in open.values() {
-            desk.begin(attempt);
-        }
+        let changes = desk.tickets.grant(now);
+        desk.note(changes, now);
         drop(desk);
         if loaded.records > 0 {
             let pools = self.demand().len();
@@ -145,13 +147,42 @@ impl Ticketing {
 
     /// Ends a ticket of `owner`. One that has ended stays as it ended.
     pub(crate) async fn close(&self, id: &TicketId, owner: &str, caller: &Identity) -> Result<View, Refusal> {
-        let closed = self.0.decide(|desk, now| {
-            let view = desk.view(id, now)?;
-            let ticket = view.ticket();
-            may_touch(caller, &ticket.claim)?;
-            if ticket.claim.owner != owner {
+        let may = |_: &Desk, claim: &Claim| {
+            may_touch(caller, claim)?;
+            if claim.owner != owner {
                 return Err(Fault::new("owner", whose(owner)).into());
             }
+            Ok(())
+        };
+        self.close_if(id, may).await
+    }
+
+    /// Ends a ticket whose last attempt was of this session, and in whose place no other one has begun.
+    pub(crate) async fn give_back(
+        &self,
+        id: &TicketId,
+        session: &str,
+        caller: &Identity,
+    ) -> Result<View, Refusal> {
+        let may = |desk: &Desk, claim: &Claim| {
+            if desk.was_left_by(id, session) && caller.sees(&claim.project) {
+                return Ok(());
+            }
+            let description =
+                "is not that of the last attempt in the ticket's place, or another one runs there";
+            Err(Fault::new("session", description).into())
+        };
+        self.close_if(id, may).await
+    }
+
+    async fn close_if(
+        &self,
+        id: &TicketId,
+        may: impl FnOnce(&Desk, &Claim) -> Result<(), Refusal>,
+    ) -> Result<View, Refusal> {
+        let closed = self.0.decide(|desk, now| {
+            let view = desk.view(id, now)?;
+            may(desk, &view.ticket().claim)?;
             if matches!(view, View::Ended(..)) {
                 return Ok(view);
             }
@@ -174,9 +205,9 @@ impl Ticketing {
         Ok(Watching::new(Arc::clone(&self.0), view.ticket(), holds, bell))
     }
 
-    /// An attempt is open and on the disk: if it names a ticket, it runs in its place.
+    /// An attempt is open and on the disk: if it names a ticket, it runs in its place, else beside the tickets of its pool.
     pub(crate) fn begin(&self, attempt: &Attempt) {
-        if attempt.opening.ticket.is_some() && self.0.desk().begin(attempt) {
+        if has_place(attempt) && self.0.desk().begin(attempt) {
             self.0.wake.notify_one();
         }
     }
@@ -186,13 +217,29 @@ impl Ticketing {
         self.0.desk().no_place(id, attempt, project)
     }
 
-    /// An attempt has ended, and that is on the disk: so has its ticket.
-    pub(crate) fn end(&self, attempt: &Attempt) {
-        let Some(id) = &attempt.opening.ticket else { return };
+    /// An attempt has ended, and that is on the disk: so has its ticket, unless it `keeps_ticket` for another try.
+    pub(crate) fn end(&self, attempt: &Attempt, keeps_ticket: bool) {
+        if !has_place(attempt) {
+            return;
+        }
         let now = self.0.now();
         let mut desk = self.0.desk();
-        let changes = desk.tickets.end(id, &attempt.id, now);
-        desk.note(changes, now);
+        if keeps_ticket {
+            desk.leave(attempt, now);
+        } else {
+            desk.end(attempt, now);
+        }
+        drop(desk);
+        self.0.wake.notify_one();
+    }
+
+    /// Open attempts, each with whether its agent is silent for longer than places are kept for it. What those hold goes to others.
+    pub(crate) fn hear<'a>(&self, attempts: impl Iterator<Item = (&'a Attempt, bool)>) {
+        let now = self.0.now();
+        let mut desk = self.0.desk();
+        for (attempt, is_silent) in attempts.filter(|(attempt, _)| has_place(attempt)) {
+            desk.hear(attempt, is_silent, now);
+        }
         drop(desk);
         self.0.wake.notify_one();
     }
@@ -220,6 +267,11 @@ fn may_touch(caller: &Identity, claim: &Claim) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal::Forbidden(Fault::new("ticket", format!("was not opened by {}", caller.name))))
+}
+
+/// Whether an attempt can take a place: it says where it runs.
+fn has_place(attempt: &Attempt) -> bool {
+    attempt.opening.ticket.is_some() || !attempt.opening.pool.is_empty()
 }
 
 fn whose(owner: &str) -> String {

@@ -49,8 +49,7 @@ impl Certificate {
     pub(crate) fn read(&self) -> anyhow::Result<Arc<ServerConfig>> {
         let (certificate, key) = (self.chain.display(), self.key.display());
         let chain = certificates(&self.chain)?;
-        let private = PrivateKeyDer::from_pem_file(&self.key)
-            .with_context(|| format!("{key} is no PEM file of a private key"))?;
+        let private = private_key(&self.key)?;
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?;
         let builder = match &self.clients {
@@ -71,13 +70,26 @@ impl Certificate {
     }
 }
 
-fn certificates(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+/// The certificates in a PEM file, at least one.
+///
+/// # Errors
+/// It cannot be read, is no PEM file, or holds none.
+pub(crate) fn certificates(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let shown = file.display();
     let found: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect)
         .with_context(|| format!("{shown} is no PEM file of certificates"))?;
     ensure!(!found.is_empty(), "{shown} holds no certificate");
     Ok(found)
+}
+
+/// The private key in a PEM file.
+///
+/// # Errors
+/// It cannot be read, is no PEM file, or holds none.
+pub(crate) fn private_key(file: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
+    PrivateKeyDer::from_pem_file(file)
+        .with_context(|| format!("{} is no PEM file of a private key", file.display()))
 }
 
 /// Who takes clients with a certificate that one of those in the file signed, and others only where none is required.

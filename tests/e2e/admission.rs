@@ -25,7 +25,7 @@ const POD: &str = include_str!("../../server/src/admission/testdata/gitlab_pod.j
 pub(crate) struct Webhook {
     pub(crate) server: Server,
     tls: TlsConnector,
-    _dir: tempfile::TempDir,
+    pub(crate) dir: tempfile::TempDir,
 }
 
 /// Writes a certificate for `localhost` and its key; gives what trusts it.
@@ -57,13 +57,13 @@ fn start_in(dir: tempfile::TempDir, tls: TlsConnector, options: &[&str]) -> Webh
     let patient = ["--admit-within", "10min"];
     let options = [&listen[..], &patient, options].concat();
     let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
-    Webhook { server, tls, _dir: dir }
+    Webhook { server, tls, dir }
 }
 
 impl Webhook {
     /// The same after a kill, over the same data.
     pub(crate) fn killed_and_started(self, options: &[&str]) -> Self {
-        let Self { server, tls, _dir: dir } = self;
+        let Self { server, tls, dir } = self;
         server.kill().unwrap();
         start_in(dir, tls, options)
     }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
-use plimsoll_tests::{Agent, Programs, Sender, Server, batch, hello};
+use plimsoll_tests::{Agent, Programs, Sender, Server, batch, eventually, hello};
 use tonic::{
     Code, Request, Status,
     transport::{Channel, Endpoint},
@@ -68,13 +68,12 @@ async fn a_caller_that_goes_beyond_a_bound_of_his_is_told_which_and_others_are_s
     other.exchange(hello("c", "c")).await.unwrap();
     assert_eq!(other.exchange(batch("c", 1, 1000)).await.unwrap(), 1000);
 
-    let mut again = loop {
-        // the place of the one that ended is free in a moment
-        match open("runner-secret").await {
-            Ok(sender) => break sender,
-            Err(status) => assert_names(&status, "bounds.streams"),
-        }
+    let again = async || {
+        let opened = open("runner-secret").await;
+        opened.inspect_err(|status| assert_names(status, "bounds.streams"))
     };
+    let mut again =
+        eventually("the place of the one that ended is free", again, Result::is_ok).await.unwrap();
     assert_eq!(again.exchange(hello("a", "a")).await.unwrap(), 2000, "what was taken is kept");
     assert_names(&again.exchange(hello("d", "d")).await.unwrap_err(), "bounds.keys_per_hour");
 
@@ -85,11 +84,8 @@ async fn a_caller_that_goes_beyond_a_bound_of_his_is_told_which_and_others_are_s
         request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
         predictor.predict(request).await
     };
-    let refused = loop {
-        if let Err(status) = predict("runner-secret").await {
-            break status;
-        }
-    };
+    let asked = async || predict("runner-secret").await;
+    let refused = eventually("it has asked too often", asked, Result::is_err).await.unwrap_err();
     assert_names(&refused, "bounds.queries_per_second");
     assert!(predict("spack-secret").await.is_ok());
 }

@@ -3,7 +3,6 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader, Write as _},
-    path::Path,
     process::Stdio,
 };
 
@@ -15,11 +14,6 @@ use plimsoll_tests::{Agent, Programs};
 
 /// Bytes in the name of a section.
 const NAME_BYTES: usize = 1 << 20;
-
-/// An agent without a server.
-fn alone(dir: &Path) -> Agent {
-    Agent::new(Programs::for_tests(), "none", &dir.join("spool"))
-}
 
 /// Both ways to run a script: with its own streams, and with streams that are read.
 fn ways(script: &str) -> [Vec<&str>; 2] {
@@ -34,7 +28,7 @@ fn thousands_of_short_processes_leave_nothing_behind() {
     let script = "i=0; while [ $i -lt 3000 ]; do (:); i=$((i + 1)); done; \
                   cat /proc/[0-9]*/stat 2>/dev/null | grep -c \") Z $PPID \"; exit 9";
     for way in ways(script) {
-        let ran = alone(dir.path()).call(&way);
+        let ran = Agent::alone(dir.path()).call(&way);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(9), "0\n"), "{ran:?}");
     }
 }
@@ -43,7 +37,7 @@ fn thousands_of_short_processes_leave_nothing_behind() {
 fn a_build_that_closes_its_streams_ends_as_it_wants() {
     let dir = tempfile::tempdir().unwrap();
     for way in ways("exec >&- 2>&-; sleep 0.2; exit 4") {
-        let ran = alone(dir.path()).call(&way);
+        let ran = Agent::alone(dir.path()).call(&way);
         assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(4), "", ""), "{way:?}");
     }
 }
@@ -52,7 +46,7 @@ fn a_build_that_closes_its_streams_ends_as_it_wants() {
 fn a_build_that_ignores_sigterm_is_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     for way in ways("trap '' TERM; echo ready; read -r line; echo $line; exit 5") {
-        let mut command = alone(dir.path()).command(&way);
+        let mut command = Agent::alone(dir.path()).command(&way);
         let mut agent = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(agent.stdout.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "ready");
@@ -88,7 +82,7 @@ fn a_section_with_an_endless_name_is_cut_and_its_text_passes_unchanged() {
     let arguments =
         ["run", "--phases", "gitlab", "--report", "none", "--report-file", report.to_str().unwrap()];
     let command = ["--", "cat", text.to_str().unwrap()];
-    let ran = alone(dir.path()).call(&[arguments.as_slice(), &command].concat());
+    let ran = Agent::alone(dir.path()).call(&[arguments.as_slice(), &command].concat());
     assert_eq!(ran.code, Some(0));
     assert!(ran.stdout == fs::read_to_string(&text).unwrap(), "{} bytes", ran.stdout.len());
     let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
@@ -107,7 +101,8 @@ fn a_pattern_that_is_wrong_or_explodes_is_refused_before_the_build_starts() {
         ("((a{1000}){1000}){1000}", "size"),
         (r"(\w{5000})", "size"),
     ] {
-        let ran = alone(dir.path()).call(&["run", "--phase-pattern", pattern, "--", "echo", "started"]);
+        let ran =
+            Agent::alone(dir.path()).call(&["run", "--phase-pattern", pattern, "--", "echo", "started"]);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{pattern}: {ran:?}");
         assert!(ran.stderr.contains("--phase-pattern") && ran.stderr.contains(words), "{pattern}: {ran:?}");
     }

@@ -74,10 +74,7 @@ fn samples_total(metrics: &str) -> u64 {
 }
 
 async fn assert_whole(server: &Server, attempt: &str) {
-    let mut client = StatsClient::connect(server.url()).await.unwrap();
-    let request =
-        pb::GetAttemptRequest { attempt: attempt.to_owned(), with_series: true, ..Default::default() };
-    let got = client.get_attempt(request).await.unwrap().into_inner();
+    let got = server.shown(attempt).await.unwrap();
     let expected: Vec<_> = (1..=BATCHES * BATCH).map(sample).collect();
     assert_eq!(got.series, expected, "{attempt}");
     let summary = got.summary.unwrap();

@@ -46,16 +46,23 @@ async fn a_connection_that_costs_more_than_it_can_mean_is_cut_on_either_port() {
     let (_dir, server) = start();
     let both = [server.grpc, server.http];
     for (attack, turns, addresses) in [
-        (Attack::MadeYouReset, 2000, &both[..]),
+        (Attack::MadeYouReset, 2000, &both),
         (Attack::Continuation, 20_000, &both),
         (Attack::HugeHeader, 2000, &both),
-        // a page that is not there is answered at once, and takes no pieces
-        (Attack::EmptyData, 200_000, &both[..1]),
+        (Attack::EmptyData, 200_000, &both),
+        (Attack::Settings, 200_000, &both),
+        (Attack::Pings, 200_000, &both),
     ] {
         for address in addresses.iter().copied() {
             let cut = tokio::task::spawn_blocking(move || attack.is_cut(address, turns)).await;
             assert!(cut.unwrap().unwrap(), "{} on {address}", attack.name());
         }
+    }
+    let metrics = server.get("/metrics").unwrap().1;
+    for listener in ["grpc", "http"] {
+        let line = format!("plimsoll_{listener}_connections_cut_total{{kind=\"control_frames\"}} ");
+        let counted = metrics.lines().find_map(|text| text.strip_prefix(&line)).unwrap();
+        assert!(counted.parse::<u32>().unwrap() >= 2, "{line}{counted}");
     }
 }
 

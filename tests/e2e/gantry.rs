@@ -1,13 +1,12 @@
 //! Stock Spack asks and GitLab tells: the two HTTP endpoints as unmodified clients use them.
 
 use std::{
-    fmt::Write as _,
     io::{Read as _, Write as _},
     net::TcpStream,
 };
 
 use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
-use plimsoll_tests::{Agent, Programs, Sender, Server, batch, eventually, finish, hello};
+use plimsoll_tests::{Agent, Programs, Sender, Server, batch, eventually, finish, hello, quoted_by_python};
 use serde_json::{Value, json};
 
 /// What clients of 0.23 and 1.x ask for, by kind: many variants, both spellings of lists, quotes with a plus inside, no compiler,
@@ -34,19 +33,6 @@ const SPECS: &[&str] = &[
     "tau@git.2024-develop=2.34 +x a=b=c build_system=generic arch=linux-debian12-x86_64_v3%gcc@12.2.0",
 ];
 
-/// As Python's `urllib.parse.quote` writes it.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"_.-~/".contains(&byte) {
-            quoted.push(char::from(byte));
-        } else {
-            write!(quoted, "%{byte:02X}").unwrap();
-        }
-    }
-    quoted
-}
-
 fn start(options: &[&str]) -> (tempfile::TempDir, Server) {
     let dir = tempfile::tempdir().unwrap();
     // the defaults after 50 ms are right, and would make a stalled machine fail a test
@@ -71,7 +57,7 @@ fn send(server: &Server, request: &[u8]) -> (u16, String) {
 fn ask(server: &Server, spec: &str, header: &str) -> Value {
     let request = format!(
         "GET /v1/allocation?spec={} HTTP/1.1\r\nAccept-Encoding: identity\r\nHost: {}\r\nUser-Agent: Spackbot/1.1.0\r\n{header}Connection: close\r\n\r\n",
-        quoted(spec),
+        quoted_by_python(spec),
         server.http
     );
     let (status, body) = send(server, request.as_bytes());
@@ -173,7 +159,8 @@ fn no_value_is_above_what_the_runner_allows() {
 #[test]
 fn bad_requests_get_a_status_that_is_no_success_and_the_field() {
     let (_dir, server) = start(&[]);
-    let huge = format!("/v1/allocation?spec={}", quoted(&format!("a@1 {} arch=a", "+x".repeat(2000))));
+    let huge =
+        format!("/v1/allocation?spec={}", quoted_by_python(&format!("a@1 {} arch=a", "+x".repeat(2000))));
     let too_huge = format!("/v1/allocation?spec={}", "a".repeat(100_000));
     for (method, path, status, words) in [
         ("GET", "/v1/allocation", 400, "spec: is missing"),

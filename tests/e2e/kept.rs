@@ -31,17 +31,20 @@ fn finish(phases: Vec<pb::Phase>) -> Sent {
     };
     let exit = Some(pb::Exit { code: Some(2), signal: None });
     let (attempt, totals) = ("a".into(), Some(totals));
-    Sent::Finish(pb::Finish { attempt, last_sequence: 5, wall_ms: 6000, exit, totals, phases, lost: 0 })
+    Sent::Finish(pb::Finish {
+        attempt,
+        last_sequence: 5,
+        wall_ms: 6000,
+        exit,
+        totals,
+        phases,
+        lost: 0,
+        keeps_ticket: false,
+    })
 }
 
 fn phase(name: &str, started_ms: u64, need_peak_bytes: u64) -> pb::Phase {
     pb::Phase { name: name.into(), started_ms, wall_ms: 3000, need_peak_bytes, cpu_usec: 9 }
-}
-
-async fn shown(server: &Server) -> pb::GetAttemptResponse {
-    let mut client = StatsClient::connect(server.url()).await.unwrap();
-    let ask = pb::GetAttemptRequest { attempt: "a".into(), with_series: true, ..Default::default() };
-    client.get_attempt(ask).await.unwrap().into_inner()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,7 +74,7 @@ async fn what_an_agent_says_of_an_attempt_is_shown_even_after_a_restart() {
     let phases = vec![phase("build", 0, 9 << 20), phase("test", 3000, 1 << 20)];
     stream.exchange(finish(phases.clone())).await.unwrap();
 
-    let before = shown(&server).await;
+    let before = server.shown("a").await.unwrap();
     assert_eq!(before.series, (1..=5).map(row).collect::<Vec<_>>());
     let summary = before.summary.clone().unwrap();
     assert_eq!((&summary.phases, summary.peak_phase.as_str()), (&phases, "build"));
@@ -81,5 +84,5 @@ async fn what_an_agent_says_of_an_attempt_is_shown_even_after_a_restart() {
     assert_eq!(summary.need_peak_bytes, 9 << 20, "also a need that only a phase has seen");
     server.kill().unwrap();
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
-    assert_eq!(shown(&server).await, before);
+    assert_eq!(server.shown("a").await.unwrap(), before);
 }

@@ -11,7 +11,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use plimsoll_tests::{Agent, Programs, Server, eventually};
+use plimsoll_tests::{Agent, Programs, Server, eventually, quoted};
 use serde_json::{Value, json};
 
 fn deploy() -> PathBuf {
@@ -100,14 +100,6 @@ impl Prometheus {
         let answer = self.get(&format!("/api/v1/query?query={}", quoted(expression)))?;
         answer["data"]["result"][0]["value"][1].as_str()?.parse().ok()
     }
-}
-
-fn quoted(text: &str) -> String {
-    use std::fmt::Write as _;
-    text.bytes().fold(String::new(), |mut quoted, byte| {
-        write!(quoted, "%{byte:02X}").unwrap();
-        quoted
-    })
 }
 
 /// Status, headers and body of a GET.

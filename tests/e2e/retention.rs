@@ -1,6 +1,6 @@
 //! Old samples become fewer and then go; what is kept of an attempt for ever stays.
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, stats_client::StatsClient};
+use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
 use plimsoll_tests::{Programs, Sender, Server, eventually, finish, hello, sample};
 
 /// A sample of a build whose need nobody could guess: what repeats itself is small already.
@@ -8,12 +8,6 @@ fn noisy(number: u64) -> pb::Sample {
     let mixed = |n: u64| (n ^ n >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let need_bytes = (mixed(mixed(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))) >> 50) << 12;
     pb::Sample { need_bytes, memory_bytes: need_bytes + (1 << 30), ..sample(number) }
-}
-
-async fn shown(server: &Server) -> pb::GetAttemptResponse {
-    let mut client = StatsClient::connect(server.url()).await.unwrap();
-    let ask = pb::GetAttemptRequest { attempt: "a".into(), with_series: true, ..Default::default() };
-    client.get_attempt(ask).await.unwrap().into_inner()
 }
 
 /// Waits until the walk over old samples has done this to one block.
@@ -33,14 +27,14 @@ async fn old_samples_become_fewer_then_go_and_the_summary_stays() {
     let batch = pb::Batch { attempt: "a".into(), first_sequence: 1, lost: 0, samples };
     stream.exchange(Sent::Batch(batch)).await.unwrap();
     stream.exchange(finish("a", 200, None)).await.unwrap();
-    let before = shown(&server).await;
+    let before = server.shown("a").await.unwrap();
     assert_eq!(before.series.len(), 200);
     assert!(server.stop().unwrap().success());
 
     let server =
         Server::start_with(Programs::for_tests(), dir.path(), &["--series-full-for", "1ms"]).unwrap();
     walked(&server, "thinned").await;
-    let fewer = shown(&server).await;
+    let fewer = server.shown("a").await.unwrap();
     let highest = |response: &pb::GetAttemptResponse| {
         let peak = |row: &pb::Sample| row.need_bytes.max(row.need_max_bytes.unwrap_or_default());
         response.series.iter().map(peak).max()
@@ -52,6 +46,6 @@ async fn old_samples_become_fewer_then_go_and_the_summary_stays() {
     let gone = ["--series-full-for", "1ms", "--series-keep-for", "1ms"];
     let server = Server::start_with(Programs::for_tests(), dir.path(), &gone).unwrap();
     walked(&server, "removed").await;
-    let none = shown(&server).await;
+    let none = server.shown("a").await.unwrap();
     assert_eq!((none.series.len(), none.summary), (0, before.summary));
 }

@@ -6,7 +6,6 @@ use std::{
     process::{Command, Output},
 };
 
-use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
 use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello};
 
 /// Runs a command of the server program on a data directory.
@@ -35,12 +34,6 @@ async fn end_one(server: &Server, attempt: &str) {
     stream.exchange(finish(attempt, 50, Some(0))).await.unwrap();
 }
 
-async fn shown(server: &Server, attempt: &str) -> pb::GetAttemptResponse {
-    let mut client = StatsClient::connect(server.url()).await.unwrap();
-    let ask = pb::GetAttemptRequest { attempt: attempt.into(), with_series: true, ..Default::default() };
-    client.get_attempt(ask).await.unwrap().into_inner()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_of_a_serving_server_restores_what_was_acknowledged_before_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -56,7 +49,7 @@ async fn a_backup_of_a_serving_server_restores_what_was_acknowledged_before_it()
     assert_eq!(stream.exchange(batch("running", 31, 10)).await.unwrap(), 40, "it goes on serving");
     let again = refused(&data, &["--http-listen", &http, "backup", file.to_str().unwrap()]);
     assert!(again.contains("exists already"), "{again}");
-    let before = shown(&server, "ended").await;
+    let before = server.shown("ended").await.unwrap();
     server.kill().unwrap();
 
     let restored = dir.path().join("restored");
@@ -66,7 +59,7 @@ async fn a_backup_of_a_serving_server_restores_what_was_acknowledged_before_it()
             .contains("1 ended and 1 open attempts, 0 verdicts, 0 tickets, 80 samples")
     );
     let server = Server::start(Programs::for_tests(), &restored).unwrap();
-    assert_eq!(shown(&server, "ended").await, before);
+    assert_eq!(server.shown("ended").await.unwrap(), before);
     let mut stream = Sender::connect(&server.url()).await.unwrap();
     assert_eq!(stream.exchange(hello("running", "zlib")).await.unwrap(), 30);
 }
@@ -77,7 +70,7 @@ async fn a_compacted_store_and_one_from_a_backup_at_rest_show_the_same() {
     let data = dir.path().join("data");
     let server = Server::start(Programs::for_tests(), &data).unwrap();
     end_one(&server, "ended").await;
-    let before = shown(&server, "ended").await;
+    let before = server.shown("ended").await.unwrap();
     for words in [&["verify"][..], &["compact"], &["export", "-"]] {
         let error = refused(&data, words);
         assert!(error.contains(&server.pid().to_string()), "{words:?} names the server that runs: {error}");
@@ -90,7 +83,7 @@ async fn a_compacted_store_and_one_from_a_backup_at_rest_show_the_same() {
     for data in [data, dir.path().join("restored")] {
         assert!(done(&data, &["verify"]).contains("no damage found"));
         let server = Server::start(Programs::for_tests(), &data).unwrap();
-        assert_eq!(shown(&server, "ended").await, before);
+        assert_eq!(server.shown("ended").await.unwrap(), before);
         assert!(server.stop().unwrap().success());
     }
 }

@@ -129,7 +129,7 @@ impl Site {
     }
 }
 
-fn sha256(text: &str) -> String {
+pub(crate) fn sha256(text: &str) -> String {
     let mut command = std::process::Command::new("sha256sum");
     let mut child =
         command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();

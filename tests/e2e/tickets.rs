@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use plimsoll_proto::v1::{
     self as pb, TicketState as State, agent_message::Message as Sent, placement_client::PlacementClient,
 };
-use plimsoll_tests::{Programs, Sender, Server, eventually, finish, hello};
+use plimsoll_tests::{Agent, Programs, Sender, Server, eventually, finish, hello};
 use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
@@ -45,7 +45,8 @@ impl Site {
     }
 
     async fn close(&self, ticket: &str, owner: &str) -> Result<pb::Ticket, Status> {
-        let asked = pb::CloseTicketRequest { ticket: ticket.into(), owner: owner.into() };
+        let asked =
+            pb::CloseTicketRequest { ticket: ticket.into(), owner: owner.into(), ..Default::default() };
         Ok(self.client().await.close_ticket(asked).await?.into_inner().ticket.unwrap())
     }
 }
@@ -103,6 +104,9 @@ async fn a_ticket_is_granted_once_through_kills_and_free_when_its_attempt_ends()
         (site.open("c", "o").await.state(), site.open("d", "o").await.state()),
         (State::Granted, State::Granted)
     );
+    let asked = pb::WatchTicketRequest { ticket: "a".into(), hold: false };
+    let gone = site.client().await.watch_ticket(asked).await.unwrap_err();
+    assert!(gone.code() == Code::NotFound && gone.message().contains("or it has ended"), "{gone}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -161,4 +165,57 @@ async fn a_limit_of_nothing_keeps_the_server_from_starting_with_the_line() {
     let failed = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options);
     let error = format!("{:#}", failed.unwrap_err());
     assert!(error.contains("line 4: tickets: each_owner is 0"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_runs_without_a_ticket_takes_a_place_and_no_ticket_is_granted_it_also_after_a_kill() {
+    let site = Site::new();
+    let free = |attempt: &str| {
+        let Sent::Hello(hello) = hello(attempt, "zlib") else { unreachable!("it is a Hello") };
+        Sent::Hello(pb::Hello { pool: "big".into(), ..hello })
+    };
+    let mut stream = Sender::connect(&site.server.url()).await.unwrap();
+    stream.exchange(free("one")).await.unwrap();
+    stream.exchange(free("two")).await.unwrap();
+    let asked = async |site: &Site| site.open("a", "o").await;
+    let waits = asked(&site).await;
+    assert_eq!((waits.state(), waits.position), (State::Queued, 1));
+    assert_eq!(waits.waits_for, ["pool big: 2 of 2, 2 without a ticket"]);
+
+    let site = site.killed();
+    assert_eq!(asked(&site).await.state(), State::Queued);
+    let mut stream = Sender::connect(&site.server.url()).await.unwrap();
+    stream.exchange(free("two")).await.unwrap();
+    stream.close(finish("two", 0, Some(0))).await.unwrap();
+    eventually("the place is free", async || asked(&site).await.state(), |state| *state == State::Granted)
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_that_is_tried_again_in_its_place_holds_its_ticket_until_the_last_try_has_ended() {
+    let site = Site::new();
+    for name in ["a", "b", "c"] {
+        site.open(name, "o").await;
+    }
+    let spool = site.dir.path().join("spool");
+    let agent = Agent::new(Programs::for_tests(), site.server.url(), &spool);
+    let agent = agent.with("DIR", site.dir.path().to_str().unwrap());
+    let script = "echo x >>$DIR/tries; exit 3";
+    let line = ["run", "--ticket", "a", "--attempt", "mine", "--patience", "2m", "--retry-in-place", "3"];
+    let line = [&line[..], &["--key", "package=zlib", "--", "sh", "-c", script]].concat();
+    let ran = agent.call(&line);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let tries = fs::read_to_string(site.dir.path().join("tries")).unwrap().lines().count();
+    assert!(tries > 1, "the test needs another try: {ran:?}");
+    assert!(!ran.stderr.contains("holds its place"), "{}", ran.stderr);
+    let last = site.open("a", "o").await;
+    assert_eq!((last.state(), site.open("c", "o").await.state()), (State::Closed, State::Granted));
+    let metrics = site.server.get("/metrics").unwrap().1;
+    let counted = |kind: &str| {
+        let name = format!("plimsoll_ticket_changes_total{{kind=\"{kind}\"}} ");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&name));
+        line.map_or(0, |count| count.parse::<usize>().unwrap())
+    };
+    assert_eq!((counted("attended"), counted("missed"), counted("closed")), (tries, 0, 1), "{metrics}");
+    assert!(counted("kept") >= tries - 1, "{metrics}");
 }

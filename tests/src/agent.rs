@@ -34,6 +34,11 @@ impl Agent {
         Self { program, server: server.into(), spool, environment: Vec::new() }
     }
 
+    /// The agent without a server, with its spool in `dir`.
+    pub fn alone(dir: &Path) -> Self {
+        Self::new(Programs::for_tests(), "none", &dir.join("spool"))
+    }
+
     /// The same agent with one more variable in its environment.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {

@@ -1,8 +1,9 @@
 //! Times, and what a process and a directory use.
 
-use std::{fmt, fs, io, path::Path, time::Duration};
+use std::{fmt, fs, time::Duration};
 
 use anyhow::Context as _;
+pub use plimsoll_server::store::bytes_below;
 
 /// Times of many calls. Holds a bounded number of them: the first, and then every second, fourth .. one.
 #[derive(Debug, Clone, Default)]
@@ -88,24 +89,6 @@ impl Usage {
         // a tick is 10 ms on every Linux that people use
         Ok(Self { resident_kib, cpu_ms: used * 10 })
     }
-}
-
-/// Bytes of all files below a directory. A file that goes meanwhile counts nothing.
-///
-/// # Errors
-/// The directory cannot be read.
-pub fn bytes_below(dir: &Path) -> io::Result<u64> {
-    let mut bytes = 0;
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        bytes += match entry.metadata() {
-            Ok(meta) if meta.is_dir() => bytes_below(&entry.path())?,
-            Ok(meta) => meta.len(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-            Err(error) => return Err(error),
-        };
-    }
-    Ok(bytes)
 }
 
 /// The value in the middle; 0 if there is none.

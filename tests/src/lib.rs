@@ -10,6 +10,7 @@ pub mod flood;
 mod issuer;
 mod patience;
 mod programs;
+mod quote;
 mod server;
 mod site;
 
@@ -19,5 +20,6 @@ pub use files::allow_open_files;
 pub use issuer::{Issuer, unix_now};
 pub use patience::eventually;
 pub use programs::{Profile, Programs};
+pub use quote::{quoted, quoted_by_python};
 pub use server::{QUIET, Server};
 pub use site::Site;

@@ -1,4 +1,5 @@
-//! Waiting for something that happens soon, without a clock in the verdict.
+//! Waiting for something that happens soon, without a clock in the verdict. The unit tests of the server and the agent wait with
+//! this file too.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -11,7 +12,6 @@ const LOOKS: u32 = 3000;
 ///
 /// # Panics
 /// It never happens; the message shows what was seen last.
-#[expect(clippy::panic, reason = "a test that waits in vain has failed")]
 pub async fn eventually<T: Debug>(
     what: &str,
     mut look: impl AsyncFnMut() -> T,
@@ -25,8 +25,6 @@ pub async fn eventually<T: Debug>(
         tokio::time::sleep(PAUSE).await;
     }
     let seen = look().await;
-    if done(&seen) {
-        return seen;
-    }
-    panic!("waited in vain until {what}; last seen: {seen:?}")
+    assert!(done(&seen), "waited in vain until {what}; last seen: {seen:?}");
+    seen
 }

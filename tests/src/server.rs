@@ -15,12 +15,15 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
 use tempfile::NamedTempFile;
 
 use crate::programs::Programs;
 
 /// Between two looks at the log of a server that starts.
 const PAUSE: Duration = Duration::from_millis(10);
+/// Looks before giving up: ten minutes, for those who start one on a store of many GiB.
+const LOOKS: u32 = 60_000;
 
 /// What `--log` needs for a server that says where it listens, and nothing of each attempt.
 pub const QUIET: &str = "warn,plimsoll_server=info,plimsoll_server::ingest=warn";
@@ -63,7 +66,7 @@ impl Server {
         }
         command.args(options).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.reopen()?);
         let mut child = command.spawn().context("the server's program cannot be started")?;
-        loop {
+        for _look in 0..LOOKS {
             // asked first: what it wrote before its end is then in the file
             let ended = child.try_wait()?;
             let text = fs::read_to_string(log.path())?;
@@ -75,6 +78,9 @@ impl Server {
             }
             thread::sleep(PAUSE);
         }
+        child.kill()?;
+        child.wait()?;
+        bail!("it did not say where it listens: {}", fs::read_to_string(log.path())?)
     }
 
     /// The URL for agents.
@@ -127,6 +133,17 @@ impl Server {
         let (_file, path) = std::mem::replace(&mut self.log, empty).keep()?;
         self.child = None;
         Ok((pid, path))
+    }
+
+    /// What it shows of an attempt, with the whole series.
+    ///
+    /// # Errors
+    /// No answer, or it does not know the attempt.
+    pub async fn shown(&self, attempt: &str) -> anyhow::Result<pb::GetAttemptResponse> {
+        let mut client = StatsClient::connect(self.url()).await?;
+        let ask =
+            pb::GetAttemptRequest { attempt: attempt.to_owned(), with_series: true, ..Default::default() };
+        Ok(client.get_attempt(ask).await?.into_inner())
     }
 
     /// Status and body of a GET.

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use plimsoll_proto::v1::{
-    ExplainResponse, GetAttemptRequest, GetAttemptResponse, GetStatsRequest, GetStatsResponse,
-    ListAttemptsRequest, ListAttemptsResponse, PredictRequest, Prediction, ShouldRetryRequest, Verdict,
-    WatchRequest, WatchResponse, predictor_client::PredictorClient, stats_client::StatsClient,
+    CloseTicketRequest, ExplainResponse, GetAttemptRequest, GetAttemptResponse, GetStatsRequest,
+    GetStatsResponse, ListAttemptsRequest, ListAttemptsResponse, PredictRequest, Prediction,
+    ShouldRetryRequest, Verdict, WatchRequest, WatchResponse, placement_client::PlacementClient,
+    predictor_client::PredictorClient, stats_client::StatsClient,
 };
 use tonic::{
     Code, Request, Response, Status, Streaming,
@@ -60,7 +61,7 @@ impl Client {
     /// # Errors
     /// The address is wrong, the certificates cannot be read, or nobody answers there.
     pub async fn connect(server: &str, trust: &Trust) -> Result<Self, Failure> {
-        let endpoint: Endpoint = endpoint(server, trust).map_err(Failure::Question)?.timeout(PATIENCE);
+        let endpoint: Endpoint = endpoint(server, trust).await.map_err(Failure::Question)?.timeout(PATIENCE);
         let server = name(&endpoint);
         let connected = endpoint.connect().await;
         let channel = connected
@@ -81,6 +82,12 @@ impl Client {
     pub(crate) async fn should_retry(&self, question: ShouldRetryRequest) -> Result<Verdict, Failure> {
         let answer = self.predictor().should_retry(self.ask(question).await?).await;
         self.answer(answer)?.verdict.ok_or_else(|| self.empty())
+    }
+
+    pub(crate) async fn close_ticket(&self, question: CloseTicketRequest) -> Result<(), Failure> {
+        let mut placement = PlacementClient::new(self.channel.clone());
+        let answer = placement.close_ticket(self.ask(question).await?).await;
+        self.answer(answer).map(drop)
     }
 
     pub(super) async fn stats(&self, question: GetStatsRequest) -> Result<GetStatsResponse, Failure> {

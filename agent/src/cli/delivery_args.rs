@@ -34,7 +34,7 @@ pub(super) struct DeliveryArgs {
     /// Name of the pool of builders that this one is of [default: what the tags of GitLab's runner mean].
     #[arg(long, value_name = "NAME", env = "PLIMSOLL_POOL", value_parser = pool)]
     pool: Option<String>,
-    /// Id of the ticket that was granted for this build: its place is free again when the build ends.
+    /// Id of the ticket that was granted for this build: its place is free again when the build, and its last try here, ends.
     #[arg(long, value_name = "ID", env = "PLIMSOLL_TICKET", value_parser = attempt_id)]
     ticket: Option<String>,
     /// Time between two samples; the first seconds are sampled faster.

@@ -7,6 +7,7 @@
 
 mod backlog;
 mod backoff;
+mod beside;
 mod compact;
 mod conversation;
 mod orphans;
@@ -34,7 +35,7 @@ mod tls_tests;
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
-use plimsoll_proto::v1::{Exit, Finish, Hello, Sample, Totals};
+use plimsoll_proto::v1::{Finish, Hello, Sample};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use ulid::Ulid;
@@ -132,18 +133,6 @@ impl Delivery {
 
     /// Closes the attempt and waits at most `patience` for the server's acknowledgement. Does not wait for a server that was
     /// never there.
-    pub async fn finish(
-        self,
-        wall_ms: u64,
-        exit: Option<Exit>,
-        totals: Totals,
-        patience: Duration,
-    ) -> Report {
-        let finish = Finish { wall_ms, exit, totals: Some(totals), ..Finish::default() };
-        self.finish_with(finish, patience).await
-    }
-
-    /// As [`Self::finish`], with everything that is known of the end, phases included.
     pub async fn finish_with(self, finish: Finish, patience: Duration) -> Report {
         match self.sending {
             Some(sending) => sending.finish(finish, patience).await,
@@ -195,7 +184,7 @@ fn report(shared: &Shared, ending: Ending, no_spool: Option<String>) -> Report {
 
 /// Reads the certificates here and not before: the build does not wait for that either.
 async fn own(server: String, trust: Trust, network: Arc<dyn Network>, shared: Arc<Shared>) -> Ending {
-    match endpoint(&server, &trust) {
+    match endpoint(&server, &trust).await {
         Ok(endpoint) => deliver(&Route::new(endpoint, trust.token, network), &shared, Patience::Own).await,
         Err(text) => Ending::GaveUp(text),
     }

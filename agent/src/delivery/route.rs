@@ -3,20 +3,16 @@
 //! `http://` is plain text, `https://` is TLS. A server behind TLS must show a certificate that the system trusts, or one that
 //! is signed by the CA of a file that the user names; then nobody else is trusted.
 
-use std::{
-    fmt::Debug,
-    fs::File,
-    io::{self, Read as _},
-    net::IpAddr,
-    path::Path,
-    pin::Pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt::Debug, io, net::IpAddr, path::Path, pin::Pin, sync::Arc, time::Duration};
 
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Error, Identity, Uri};
 
-use super::{token::Token, trouble::innermost, trust::Trust};
+use super::{
+    beside::{beside, read_file},
+    token::Token,
+    trouble::innermost,
+    trust::Trust,
+};
 
 /// How long a TCP connection may take to come about, and as long the TLS handshake.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
@@ -101,8 +97,8 @@ pub(crate) fn is_read_by_others(server: &str) -> bool {
 /// Where a server is, and how to connect to it.
 ///
 /// # Errors
-/// The address is not one, or the certificates or the key cannot be read; in words.
-pub(crate) fn endpoint(server: &str, trust: &Trust) -> Result<Endpoint, String> {
+/// The address is not one, or the certificates or the key cannot be read, or not in time; in words.
+pub(crate) async fn endpoint(server: &str, trust: &Trust) -> Result<Endpoint, String> {
     let url = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
     let wrong = |why: &str| format!("{server:?} is not an address: {why}");
     let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -110,8 +106,9 @@ pub(crate) fn endpoint(server: &str, trust: &Trust) -> Result<Endpoint, String> 
     let endpoint = match scheme.as_deref() {
         Some("http") => endpoint,
         Some("https") => {
-            let tls = tls(trust)?.timeout(CONNECT_PATIENCE);
-            endpoint.tls_config(tls).map_err(|error| no_tls(&innermost(&error)))?
+            let trust = trust.clone();
+            // the system's certificates are files, too
+            beside(move || with_tls(endpoint, &trust)).await.map_err(|error| no_tls(&error.to_string()))??
         }
         _ => return Err(wrong("expected http://HOST:PORT or https://HOST:PORT")),
     };
@@ -124,6 +121,11 @@ pub(crate) fn endpoint(server: &str, trust: &Trust) -> Result<Endpoint, String> 
         .http2_keep_alive_interval(KEEPALIVE)
         .keep_alive_timeout(KEEPALIVE)
         .keep_alive_while_idle(true))
+}
+
+fn with_tls(endpoint: Endpoint, trust: &Trust) -> Result<Endpoint, String> {
+    let tls = tls(trust)?.timeout(CONNECT_PATIENCE);
+    endpoint.tls_config(tls).map_err(|error| no_tls(&innermost(&error)))
 }
 
 fn tls(trust: &Trust) -> Result<ClientTlsConfig, String> {
@@ -148,8 +150,7 @@ fn tls(trust: &Trust) -> Result<ClientTlsConfig, String> {
 /// A PEM file that an option names, if it holds this.
 fn pem(option: &str, path: &Path, holds: &str) -> Result<Vec<u8>, String> {
     let wrong = |error: io::Error| format!("{option} {}: {error}", path.display());
-    let mut pem = Vec::new();
-    File::open(path).and_then(|file| file.take(PEM_BYTES).read_to_end(&mut pem)).map_err(wrong)?;
+    let pem = read_file(path, PEM_BYTES).map_err(wrong)?;
     if pem.windows(holds.len()).any(|window| window == holds.as_bytes()) {
         return Ok(pem);
     }
@@ -167,40 +168,50 @@ fn no_tls(why: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn only_the_two_schemes_are_addresses() {
+    #[tokio::test]
+    async fn only_the_two_schemes_are_addresses() {
         for good in ["127.0.0.1:1", "http://host:1", "host", "http://[::1]:1"] {
-            assert!(endpoint(good, &Trust::default()).is_ok(), "{good}");
+            assert!(endpoint(good, &Trust::default()).await.is_ok(), "{good}");
         }
         for bad in ["grpc://host:1", "http://no spaces", "", "http://", "unix:///run/x", "ftp://host"] {
-            let error = endpoint(bad, &Trust::default()).unwrap_err();
+            let error = endpoint(bad, &Trust::default()).await.unwrap_err();
             assert!(error.contains("is not an address"), "{bad}: {error}");
         }
     }
 
-    #[test]
-    fn a_file_without_certificates_is_named() {
+    #[tokio::test]
+    async fn a_file_without_certificates_is_named() {
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join("ca.pem");
         let trust = Trust { ca: Some(path.clone()), ..Trust::default() };
-        let error = endpoint("https://host", &trust).unwrap_err();
+        let error = endpoint("https://host", &trust).await.unwrap_err();
         assert!(error.starts_with(&format!("--ca {}: ", path.display())), "{error}");
         std::fs::write(&path, "not PEM").unwrap();
-        let error = endpoint("https://host", &trust).unwrap_err();
+        let error = endpoint("https://host", &trust).await.unwrap_err();
         assert!(error.contains("no certificate in it"), "{error}");
-        assert!(endpoint("http://host", &trust).is_ok(), "plain text needs none");
+        assert!(endpoint("http://host", &trust).await.is_ok(), "plain text needs none");
     }
 
-    #[test]
-    fn a_certificate_and_its_key_are_named_together() {
+    #[tokio::test]
+    async fn a_certificate_and_its_key_are_named_together() {
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join("client.pem");
         std::fs::write(&path, CERTIFICATE).unwrap();
         let alone = Trust { certificate: Some(path.clone()), ..Trust::default() };
-        assert!(endpoint("https://host", &alone).unwrap_err().contains("without the other"));
+        assert!(endpoint("https://host", &alone).await.unwrap_err().contains("without the other"));
         let swapped = Trust { key: Some(path), ..alone };
-        let error = endpoint("https://host", &swapped).unwrap_err();
+        let error = endpoint("https://host", &swapped).await.unwrap_err();
         assert!(error.starts_with("--client-key ") && error.contains("no private key in it"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_pipe_that_nobody_writes_to_holds_nobody_up() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("pipe");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let trust = Trust { ca: Some(path), ..Trust::default() };
+        let problem = endpoint("https://host", &trust).await.unwrap_err();
+        assert!(problem.ends_with("pipe: it is no regular file"), "{problem}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::{
 };
 
 use hyper_util::rt::TokioIo;
-use plimsoll_proto::v1::{Exit, Hello, Sample, Totals};
+use plimsoll_proto::v1::{Exit, Hello, Sample};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -138,7 +138,7 @@ async fn build(dir: &Path, spool_bytes: u64, runs: &RefCell<Runs>, seconds: u64)
     let exit = Some(Exit { code: Some(0), signal: None });
     let ended = Instant::now();
     let patience = Duration::from_secs(20);
-    let report = delivery.finish(seconds * 1000, exit, Totals::default(), patience).await;
+    let report = delivery.finish_with(super::tests::ended(seconds * 1000, exit), patience).await;
     assert!(ended.elapsed() <= patience + TICK, "the build's end waits no longer than its patience");
     runs.borrow_mut().reports.insert(run, report);
 }

@@ -186,7 +186,8 @@ impl Spool {
 
     /// Writes the end. False if it could not be kept.
     pub(super) fn append_finish(&mut self, finish: &Finish) -> bool {
-        self.append(Message::Finish(Finish { attempt: String::new(), ..finish.clone() }))
+        // whoever delivers it from the file comes too late for another try in the place of its ticket
+        self.append(Message::Finish(Finish { attempt: String::new(), keeps_ticket: false, ..finish.clone() }))
     }
 
     fn append(&mut self, message: Message) -> bool {

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use plimsoll_proto::v1::{Exit, Hello, Sample, Totals};
+use plimsoll_proto::v1::{Exit, Finish, Hello, Sample, Totals};
 use tempfile::TempDir;
 use tonic::Code;
 
@@ -34,9 +34,14 @@ pub(super) fn sample(number: u64) -> Sample {
     Sample { elapsed_ms: number * 10, need_bytes: number, ..Sample::default() }
 }
 
+/// The end of an attempt of which little is known.
+pub(super) fn ended(wall_ms: u64, exit: Option<Exit>) -> Finish {
+    Finish { wall_ms, exit, totals: Some(Totals::default()), ..Finish::default() }
+}
+
 pub(super) async fn finish(delivery: Delivery) -> Report {
     let exit = Exit { code: Some(0), signal: None };
-    delivery.finish(1_234_000, Some(exit), Totals::default(), LONG).await
+    delivery.finish_with(ended(1_234_000, Some(exit)), LONG).await
 }
 
 pub(super) fn files(dir: &TempDir, suffix: &str) -> Vec<PathBuf> {
@@ -167,7 +172,7 @@ async fn a_hung_server_costs_no_more_than_the_patience() {
     let mut delivery = Delivery::start(&settings(&dir, &fake.url), hello("a"));
     fake.wait_for(|seen| matches!(seen, Seen::Hello)).await;
     delivery.push(sample(1));
-    let report = delivery.finish(1, None, Totals::default(), Duration::from_millis(50)).await;
+    let report = delivery.finish_with(ended(1, None), Duration::from_millis(50)).await;
     assert!(!report.delivered && report.kept.is_some());
     assert!(report.problem.unwrap().contains("within 50ms"));
 }

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use plimsoll_proto::v1::{Hello, Key, Sample, Totals};
+use plimsoll_proto::v1::{Hello, Key, Sample};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tempfile::TempDir;
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
@@ -50,7 +50,7 @@ async fn deliver(dir: &TempDir, server: String, trust: Trust) -> Report {
     let hello = Hello { attempt: "a".to_owned(), ..Hello::default() };
     let mut delivery = Delivery::start(&settings, hello);
     delivery.push(Sample { elapsed_ms: 1, ..Sample::default() });
-    delivery.finish(1, None, Totals::default(), super::tests::LONG).await
+    delivery.finish_with(super::tests::ended(1, None), super::tests::LONG).await
 }
 
 /// Neither an attempt nor a question reaches the server, and both say why in these words. What a broken connection is called

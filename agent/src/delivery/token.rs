@@ -1,25 +1,19 @@
 //! What an agent shows to say who it is: a token that its CI system, its cluster or the server's operator gave it.
 
 use std::{
-    fmt,
-    fs::File,
-    io::{self, Read as _},
-    os::unix::fs::OpenOptionsExt as _,
+    fmt, io,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
-use nix::fcntl::OFlag;
-use tokio::{task::spawn_blocking, time::timeout};
 use tonic::{
     Request,
     metadata::{Ascii, MetadataValue},
 };
 
+use super::beside::{beside, read_file};
+
 /// Bytes of a token, at most, as the server takes them.
 const TOKEN_BYTES: u64 = 16 * 1024;
-/// How long a file system may take to show one. A thread that hangs in it is left behind.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A token, or where it lies. It is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -62,24 +56,10 @@ impl Token {
     }
 }
 
-/// Reads beside the agent's only thread, which takes the samples.
 async fn read(path: &Path) -> io::Result<String> {
     let path = path.to_owned();
-    match timeout(PATIENCE, spawn_blocking(move || read_now(&path))).await {
-        Ok(read) => read.map_err(io::Error::other)?,
-        Err(_elapsed) => Err(io::Error::other(format!("no answer within {PATIENCE:?}"))),
-    }
-}
-
-fn read_now(path: &Path) -> io::Result<String> {
-    // to open a pipe is to wait for its writer
-    let file = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    let mut text = String::new();
-    file.take(TOKEN_BYTES + 1).read_to_string(&mut text)?;
-    Ok(text)
+    let bytes = beside(move || read_file(&path, TOKEN_BYTES + 1)).await??;
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// A request with the token, if there is one.

@@ -38,6 +38,8 @@ pub(super) struct Try<'a> {
     pub(super) secrets: &'a Secrets,
     /// Something will be done about the verdict.
     pub(super) wants_verdict: bool,
+    /// It may be tried again here if it fails: then its ticket holds the place meanwhile.
+    pub(super) more_may_follow: bool,
 }
 
 /// How a try ended.
@@ -47,6 +49,8 @@ pub(super) struct Tried {
     /// Somebody wants the job to end, or does not want to wait.
     pub(super) told_to_end: bool,
     pub(super) closed: Closed,
+    /// The ticket holds its place for another try until it is given back with this session.
+    pub(super) keeps_ticket: Option<String>,
 }
 
 impl Try<'_> {
@@ -87,11 +91,13 @@ impl Try<'_> {
             say(&format!("plimsoll: the build runs without the memory limit: {why}"));
         }
         protection.take();
-        let hello = attempt::hello(self.attempt, session, &meter, started_unix_ms);
+        let hello = attempt::hello(self.attempt, session.clone(), &meter, started_unix_ms);
         let sampler = Sampler::new(meter, before, start, self.attempt.interval);
         let attempt = Attempt::begin(self.attempt, hello, sampler, start);
         let running = Running::new(pid, ended);
-        let build = Build { running, signals, output, attempt, secrets: self.secrets, told_to_end: false };
+        let place = (self.more_may_follow && !self.attempt.ticket.is_empty()).then_some(session);
+        let secrets = self.secrets;
+        let build = Build { running, signals, output, attempt, secrets, place, told_to_end: false };
         let name = report::name(&self.attempt.key, &self.command);
         Ok(Box::pin(build.watch(name, self.wants_verdict)).await)
     }
@@ -104,6 +110,8 @@ struct Build<'a> {
     output: Option<Output>,
     attempt: Attempt<'a>,
     secrets: &'a Secrets,
+    /// The session that can give the place of its ticket back, if another try may follow there.
+    place: Option<String>,
     /// A signal was passed on that asks the job to end.
     told_to_end: bool,
 }
@@ -119,7 +127,9 @@ impl Build<'_> {
         let wants_verdict = wants_verdict && !self.told_to_end;
         let told = Cell::new(self.told_to_end || interrupted.is_some());
         let interrupted = interrupted.map(|signal| signal.to_string());
-        let ended = Ended { name, end: End::Exited(exit), wall, interrupted, log_tail, wants_verdict };
+        let place = self.place.take().filter(|_| exit.code != Some(0) && !told.get());
+        let (end, keeps_ticket) = (End::Exited(exit), place.is_some());
+        let ended = Ended { name, end, wall, interrupted, log_tail, wants_verdict, keeps_ticket };
         let signals = self.signals;
         let interruption = async || {
             let signal = signals.next_but_size().await.signal;
@@ -127,7 +137,8 @@ impl Build<'_> {
             signal.to_string()
         };
         let closed = self.attempt.close(ended, interruption).await;
-        Tried { exit, told_to_end: told.get(), closed }
+        let keeps_ticket = place.filter(|_| closed.delivered);
+        Tried { exit, told_to_end: told.get(), closed, keeps_ticket }
     }
 
     async fn until_end(&mut self) -> Exit {

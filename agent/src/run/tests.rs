@@ -16,7 +16,7 @@ use nix::{
 use plimsoll_proto::v1::{Key, Resources};
 
 use super::{signals::Arrived, *};
-use crate::{delivery, report};
+use crate::{delivery, patience::eventually, report};
 
 const SCRIPT: &str = "PLIMSOLL_TEST_SCRIPT";
 const LIMIT: &str = "PLIMSOLL_TEST_LIMIT";
@@ -296,8 +296,8 @@ fn the_group_is_gone_after_the_run_and_the_agent_was_not_in_it() {
     assert!(group.parent().unwrap().try_exists().unwrap());
 }
 
-#[test]
-fn what_outlives_the_command_is_neither_waited_for_nor_killed() {
+#[tokio::test]
+async fn what_outlives_the_command_is_neither_waited_for_nor_killed() {
     if !owns_groups() {
         return;
     }
@@ -310,9 +310,8 @@ fn what_outlives_the_command_is_neither_waited_for_nor_killed() {
     kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
     let cpuacct = PathBuf::from("/sys/fs/cgroup/cpuacct").join(group.file_name().unwrap());
     for dir in [group, cpuacct] {
-        while dir.try_exists().unwrap() && std::fs::remove_dir(&dir).is_err() {
-            std::thread::yield_now();
-        }
+        let gone = async || !dir.try_exists().unwrap() || std::fs::remove_dir(&dir).is_ok();
+        eventually("the killed one has left the group", gone, |gone| *gone).await;
     }
 }
 

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use plimsoll_proto::v1::Exit;
+use plimsoll_proto::v1::{CloseTicketRequest, Exit};
 use rustix::stdio::stdin;
+use tokio::time::timeout;
 
 use super::{
     Settings,
@@ -18,11 +19,15 @@ use super::{
     signals::Signals,
 };
 use crate::{
-    ask::words,
+    ask::{Client, words},
     attempt::say,
+    delivery,
     kernel::Kernel,
     report::{Style, clean},
 };
+
+/// How long the end of a job waits for a place to be given back.
+const GIVE_BACK: Duration = Duration::from_secs(5);
 
 /// A run.
 pub(super) struct Tries<'a> {
@@ -36,6 +41,8 @@ pub(super) struct Tries<'a> {
     retried: u32,
     /// Id of the first attempt.
     first: String,
+    /// The session that can give the place of the ticket back, while it is held for another try.
+    keeps_ticket: Option<String>,
 }
 
 impl<'a> Tries<'a> {
@@ -54,13 +61,24 @@ impl<'a> Tries<'a> {
         }
         let protection = Protection::new(kernel);
         let input = Input::of(stdin());
-        Self { kernel, settings, signals, protection, jobs, input, retried: 0, first: String::new() }
+        Self {
+            kernel,
+            settings,
+            signals,
+            protection,
+            jobs,
+            input,
+            retried: 0,
+            first: String::new(),
+            keeps_ticket: None,
+        }
     }
 
     /// Runs the command until it passes, or nothing more is to be done here. Returns the exit code.
     pub(super) async fn run(mut self) -> u8 {
         let claim = self.take_id().await;
         let code = self.try_until_done().await;
+        self.give_back().await;
         if let Some(claim) = claim {
             runs::sweep(claim).await;
         }
@@ -73,6 +91,7 @@ impl<'a> Tries<'a> {
                 Ok(tried) => tried,
                 Err(code) => return code,
             };
+            self.keeps_ticket.clone_from(&tried.keeps_ticket);
             if tried.exit.code == Some(0) || !self.settings.acting.wants_verdict() {
                 return exit_code(tried.exit);
             }
@@ -112,8 +131,32 @@ impl<'a> Tries<'a> {
             marks: marks.as_ref(),
             secrets,
             wants_verdict: acting.wants_verdict(),
+            more_may_follow: self.retried < acting.retries,
         };
         one.run(self.kernel, &self.signals, &mut self.protection).await
+    }
+
+    /// Gives the place of the ticket back that was held for another try. If that fails, the server does when nobody comes.
+    async fn give_back(&mut self) {
+        let Some(session) = self.keeps_ticket.take() else { return };
+        let delivery::Settings { server: Some(server), trust, .. } = &self.settings.attempt.delivery else {
+            return;
+        };
+        let ticket = self.settings.attempt.ticket.clone();
+        let close = async {
+            let question = CloseTicketRequest { ticket: ticket.clone(), owner: String::new(), session };
+            Client::connect(server, trust).await?.close_ticket(question).await
+        };
+        let given = tokio::select! {
+            given = timeout(GIVE_BACK, close) => given,
+            _arrived = self.signals.next_but_size() => return,
+        };
+        let problem = match given {
+            Ok(Ok(())) => return,
+            Ok(Err(failure)) => failure.to_string(),
+            Err(_late) => format!("the server took longer than {GIVE_BACK:?}"),
+        };
+        self.say(&format!("ticket {ticket} holds its place for some minutes more: {}", clean(&problem)));
     }
 
     /// Whether to try again, with how many jobs and after which time.

@@ -24,10 +24,9 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,
 };
-use ring::{
-    digest,
-    rand::{SecureRandom as _, SystemRandom},
-};
+use ring::rand::{SecureRandom as _, SystemRandom};
+
+use crate::identity::hash;
 
 /// How long the CA is good for.
 const CA_FOR: Duration = Duration::from_hours(24 * 3650);
@@ -154,11 +153,6 @@ fn token(random: &SystemRandom) -> anyhow::Result<String> {
 }
 
 fn access(made: &Made) -> String {
-    let hash = |token: &str| {
-        let sum = digest::digest(&digest::SHA256, token.as_bytes());
-        let digits = sum.as_ref().iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect::<String>()
-    };
     format!(
         "# Who may do what. Taken over when it changes. Another token: printf %s TOKEN | sha256sum\n\
          \n\

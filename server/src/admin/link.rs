@@ -15,8 +15,10 @@ use tokio_rustls::rustls::{
     StreamOwned,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
+    pki_types::{CertificateDer, ServerName, UnixTime},
 };
+
+use crate::tls::{certificates, private_key};
 
 /// How long a server may be silent before it is given up.
 const SILENCE: Duration = Duration::from_mins(1);
@@ -66,20 +68,17 @@ pub(super) fn authorization(token: Option<&str>) -> anyhow::Result<String> {
 
 fn trusting(file: &Path, client: Option<(&Path, &Path)>) -> anyhow::Result<ClientConfig> {
     let shown = file.display();
-    let certificate = CertificateDer::from_pem_file(file)
-        .with_context(|| format!("{shown} (tls_cert_file) is no PEM file of certificates"))?;
+    // the server's own comes first
+    let own = certificates(file).context("tls_cert_file")?.into_iter().next();
+    let certificate = own.with_context(|| format!("{shown} (tls_cert_file) holds no certificate"))?;
     let provider = Arc::new(ring::default_provider());
     let algorithms = provider.signature_verification_algorithms;
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let only = Arc::new(Only { certificate, algorithms });
     let config = config.dangerous().with_custom_certificate_verifier(only);
     let Some((chain, key)) = client else { return Ok(config.with_no_client_auth()) };
-    let shown = CertificateDer::pem_file_iter(chain).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let shown = shown.with_context(|| format!("{} is no PEM file of certificates", chain.display()))?;
-    let private = PrivateKeyDer::from_pem_file(key)
-        .with_context(|| format!("{} is no PEM file of a private key", key.display()))?;
     config
-        .with_client_auth_cert(shown, private)
+        .with_client_auth_cert(certificates(chain)?, private_key(key)?)
         .with_context(|| format!("{} and {} do not go together", chain.display(), key.display()))
 }
 

@@ -1,3 +1,5 @@
+//! What becomes of pods, and of the agent beside the build.
+
 mod place;
 mod time;
 mod token;
@@ -98,7 +100,7 @@ fn a_job_cannot_say_that_it_is_of_another_project_or_deserves_more() {
         variables.push(json!({ "name": name, "value": said }));
     }
     let key = |job: &Job, settings: &Settings| {
-        let key = crate::grpc::checked_key(Some(key_of(job))).unwrap();
+        let key = crate::checked::key(Some(key_of(job))).unwrap();
         job.vouched(&key, settings)
     };
     let with_url = job(&parse(value.clone()), "ci-builds", &on()).unwrap();

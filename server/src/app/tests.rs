@@ -13,7 +13,7 @@ use tonic::{
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use super::{drain::Long, *};
-use crate::metrics::Kind;
+use crate::{metrics::Kind, patience::eventually};
 
 fn config(dir: &tempfile::TempDir) -> Config {
     let free: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -105,9 +105,8 @@ async fn a_call_that_outlives_the_drain_is_an_error() {
     let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
     let asks = tokio_stream::iter(std::iter::repeat(pb::PredictRequest { key, ..Default::default() }));
     let _unread = client.predict_batch(asks).await.unwrap().into_inner();
-    while server.metrics.predictions.get_or_create(&Kind::of("default")).get() == 0 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let predicted = async || server.metrics.predictions.get_or_create(&Kind::of("default")).get();
+    eventually("something is predicted", predicted, |number| *number > 0).await;
     // an answer is on its way, so the server cannot tell the client the end
     let error = server.stop().await.unwrap_err().to_string();
     // the call, or its connection where the cut came while its last answer was written

@@ -16,7 +16,7 @@ mod verify;
 
 use std::{fmt::Display, io::Write as _, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{
     config::{Args, Config},
@@ -64,6 +64,14 @@ pub enum Command {
     Compact(compact::Compact),
     /// Writes the history of a stopped server as JSON lines, and the series if asked to.
     Export(export::Export),
+}
+
+// no comments at the two: `--help` would tell them
+/// Form of a result: for people, or for programs.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Output {
+    Text,
+    Json,
 }
 
 impl Command {

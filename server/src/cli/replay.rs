@@ -6,9 +6,9 @@ use std::{
 };
 
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use super::{note, progress::Progress};
+use super::{Output, note, progress::Progress};
 use crate::{
     config::{Config, parse_share},
     import::Reader,
@@ -46,12 +46,6 @@ pub struct Replay {
     /// Form of the result.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
 }
 
 fn price(text: &str) -> Result<f64, String> {

@@ -6,11 +6,11 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use plimsoll_proto::{job, limits, quantity};
 use serde::Serialize;
 
-use super::note;
+use super::{Output, note};
 use crate::{
     config::Config,
     domain::{Bytes, Cores, History, Key, Millis},
@@ -57,12 +57,6 @@ struct Test {
     /// Form of the result.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Output {
-    Text,
-    Json,
 }
 
 fn time(text: &str) -> Result<u64, String> {

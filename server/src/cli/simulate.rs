@@ -7,10 +7,10 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use plimsoll_proto::quantity;
 
-use super::{note, progress::Progress, replay};
+use super::{Output, note, progress::Progress, replay};
 use crate::{
     config::Config,
     domain::{Bytes, Millis},
@@ -66,12 +66,6 @@ pub struct Simulate {
     /// Form of the result.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
 }
 
 /// When an empty node is closed.
@@ -185,7 +179,13 @@ impl Simulate {
             let said = |ms: u64| {
                 humantime::format_rfc3339_seconds(UNIX_EPOCH + std::time::Duration::from_millis(ms))
             };
-            bail!("--day: no build came on it; the file goes from {} to {}", said(first), said(last));
+            let (from, to) = (said(first), said(last));
+            match self.day {
+                Some(_) => bail!("--day: no build came on it; the file goes from {from} to {to}"),
+                None => bail!(
+                    "--warmup: no build is left that can be simulated; the file goes from {from} to {to}"
+                ),
+            }
         }
         Ok((tape, window))
     }

@@ -334,3 +334,30 @@ impl Args {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::table::SETTINGS, *};
+
+    #[test]
+    fn every_option_arrives_as_the_setting_of_its_name() {
+        let command = Args::command();
+        let names: Vec<&str> = command
+            .get_arguments()
+            .map(|option| option.get_id().as_str())
+            .filter(|name| !["config", "print_config"].contains(name))
+            .collect();
+        let line =
+            names.iter().flat_map(|name| [format!("--{}", name.replace('_', "-")), (*name).to_owned()]);
+        let args = Args::parse_from(std::iter::once("plimsoll-server".to_owned()).chain(line));
+        let mut arrived = args.values();
+        for (name, value) in &arrived {
+            assert_eq!(value.as_deref(), Some(*name));
+        }
+        let mut settings: Vec<_> = SETTINGS.iter().map(|setting| setting.name).collect();
+        settings.sort_unstable();
+        arrived.sort_unstable();
+        assert_eq!(arrived.iter().map(|(name, _value)| *name).collect::<Vec<_>>(), settings);
+        assert_eq!(names.len(), settings.len(), "there is an option without a setting");
+    }
+}

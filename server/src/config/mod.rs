@@ -4,9 +4,13 @@
 //! reported at once, each with its place. The only module that reads the environment.
 
 mod args;
+mod contradictions;
 mod parse;
 mod source;
 mod table;
+#[cfg(test)]
+mod tests;
+mod values;
 
 use std::{
     collections::BTreeMap,
@@ -219,91 +223,6 @@ impl Config {
         };
         table::SETTINGS.iter().map(row).collect()
     }
-
-    /// What is wrong with addresses and certificates.
-    fn unsafe_listeners(&self) -> Vec<Mistake> {
-        let mut found = Vec::new();
-        let mut check = |wrong: bool, place: &str, text: &str| {
-            if wrong {
-                found.push(Mistake { place: place.to_owned(), text: text.to_owned() });
-            }
-        };
-        let same = self.grpc_listen == self.http_listen && self.grpc_listen.port() != 0;
-        check(same, "http_listen", "is the same address as grpc_listen; each listener needs its own");
-        let tls = &self.tls;
-        check(
-            tls.certificate.is_some() != tls.key.is_some(),
-            "tls_cert_file",
-            "and tls_key_file belong together",
-        );
-        let wrong = tls.certificate.is_none() && tls.client_ca.is_some();
-        check(wrong, "tls_client_ca_file", "needs tls_cert_file: without TLS no client shows a certificate");
-        let wrong = tls.client_ca.is_none() && tls.client_required;
-        check(
-            wrong,
-            "tls_client_required",
-            "needs tls_client_ca_file, which says whose certificates are good",
-        );
-        for (name, address) in [("grpc_listen", self.grpc_listen), ("http_listen", self.http_listen)] {
-            let wrong = tls.certificate.is_none() && !self.plain_text && !address.ip().is_loopback();
-            let text = "can be reached by others, who would be served in plain text: set tls_cert_file and tls_key_file, or \
-                        plain_text = on where the network keeps strangers out";
-            check(wrong, name, text);
-        }
-        found
-    }
-
-    fn contradictions(&self) -> Vec<Mistake> {
-        let mut found = Vec::new();
-        let mut check = |wrong: bool, place: &str, text: &str| {
-            if wrong {
-                found.push(Mistake { place: place.to_owned(), text: text.to_owned() });
-            }
-        };
-        let wrong = self.retain.full_for > self.retain.keep_for;
-        check(
-            wrong,
-            "series_full_for",
-            "is above series_keep_for: samples would go before they become fewer",
-        );
-        let wrong = self.retain.summaries_for.is_some_and(|time| time < self.retain.keep_for);
-        check(
-            wrong,
-            "summaries_keep_for",
-            "is below series_keep_for: an attempt would go before its samples",
-        );
-        let gitlab = &self.gitlab;
-        let wrong = gitlab.url.is_some() != gitlab.token_file.is_some();
-        check(wrong, "gitlab_url", "needs gitlab_token_file, and gitlab_token_file needs gitlab_url");
-        let gantry = &self.gantry;
-        let wrong =
-            gantry.extras.contains(&gantry::Extra::EphemeralStorage) && gantry.ephemeral_storage.is_empty();
-        check(
-            wrong,
-            "allocation_extras",
-            "names ephemeral_storage, which nobody measures: say how much with allocation_ephemeral_storage",
-        );
-        let admission = &self.admission;
-        let (certificate, key) = (admission.certificate.is_some(), admission.key.is_some());
-        let wrong = admission.listen.is_some() && !(certificate && key);
-        check(
-            wrong,
-            "admit_listen",
-            "needs admit_cert_file and admit_key_file: the API server speaks only TLS",
-        );
-        let wrong = self.otlp_endpoint.is_some() && !cfg!(feature = "otlp");
-        check(wrong, "otlp_endpoint", NO_TRACES);
-        let wrong = !self.shadow.on && !self.shadow.apply.is_empty();
-        check(wrong, "shadow_apply", "needs shadow = on: without it predictions are in force for all builds");
-        let predict = &self.predict;
-        let wrong = predict.memory_request > predict.memory_limit;
-        check(wrong, "default_memory_request", "is above default_memory_limit");
-        let wrong = predict.memory_cap.is_some_and(|cap| cap < predict.memory_limit);
-        check(wrong, "memory_cap", "is below default_memory_limit");
-        let wrong = self.stats.currency.is_empty() != self.stats.prices.is_free();
-        check(wrong, "currency", "and prices belong together: set both, or none");
-        found
-    }
 }
 
 impl fmt::Display for Loaded {
@@ -317,79 +236,5 @@ impl fmt::Display for Loaded {
             }
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn load(file: Option<&str>, env: &[(&str, &str)], args: &[&str]) -> Result<Loaded, Vec<Mistake>> {
-        use clap::Parser as _;
-        let dir = tempfile::tempdir().unwrap();
-        let mut line = vec!["plimsoll-server".to_owned()];
-        if let Some(text) = file {
-            let path = dir.path().join("p.toml");
-            std::fs::write(&path, text).unwrap();
-            line.extend(["--config".to_owned(), path.display().to_string()]);
-        }
-        line.extend(args.iter().map(ToString::to_string));
-        let env = |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
-        Config::load(&Args::parse_from(line), env)
-    }
-
-    #[test]
-    fn the_stronger_source_wins() {
-        let file = "grpc_listen = \"127.0.0.1:1\"\nhttp_listen = \"127.0.0.1:2\"\nlog = \"warn\"\n";
-        let env = [("PLIMSOLL_HTTP_LISTEN", "127.0.0.1:3"), ("PLIMSOLL_LOG", "debug")];
-        let config = load(Some(file), &env, &["--log", "error"]).unwrap().config;
-        assert_eq!(
-            (config.grpc_listen.port(), config.http_listen.port(), config.log.as_str()),
-            (1, 3, "error")
-        );
-    }
-
-    #[test]
-    fn all_mistakes_are_reported_at_once_each_with_its_place() {
-        let file = "grpc_listen = \"nowhere\"\n\nunknown_thing = 1\nstore_cache = \"-5\"\n";
-        let mistakes =
-            load(Some(file), &[("PLIMSOLL_ABANDON_AFTER", "soon")], &["--http-listen", "7411"]).unwrap_err();
-        let places: Vec<&str> = mistakes.iter().map(|m| m.place.rsplit('/').next().unwrap()).collect();
-        for place in ["p.toml:1", "p.toml:3", "p.toml:4", "PLIMSOLL_ABANDON_AFTER", "--http-listen"] {
-            assert!(places.contains(&place), "{place} is missing in {mistakes:?}");
-        }
-        assert_eq!(mistakes.len(), 5, "{mistakes:?}");
-    }
-
-    #[test]
-    fn what_is_printed_can_be_read_back() {
-        let loaded = load(None, &[], &["--store-cache", "128MiB", "--memory-cap", "64GiB"]).unwrap();
-        let again = load(Some(&loaded.to_string()), &[], &[]).unwrap();
-        let values = |l: &Loaded| l.rows.iter().map(|(n, v, _)| (*n, v.clone())).collect::<Vec<_>>();
-        assert_eq!(values(&loaded), values(&again));
-        assert_eq!(again.config.store_cache, 128 << 20);
-    }
-
-    #[test]
-    fn every_setting_in_force_is_shown_with_its_place_and_meaning() {
-        let config = load(Some("log = \"warn\"\n"), &[], &["--memory-cap", "64GiB"]).unwrap().config;
-        let rows = config.in_force();
-        let row = |name| rows.iter().find(|row| row.name == name).unwrap();
-        assert_eq!([&*row("log").value, &*row("memory_cap").place], ["warn", "--memory-cap"]);
-        assert!(row("log").place.ends_with("p.toml:1") && row("store_cache").place == "default");
-        let mute: Vec<_> = rows.iter().filter(|row| row.meaning.is_empty()).map(|row| row.name).collect();
-        assert_eq!((rows.len(), mute), (table::SETTINGS.len(), Vec::<&str>::new()));
-    }
-
-    #[test]
-    fn a_file_that_is_not_toml_is_named_with_its_line() {
-        let mistakes = load(Some("log = \"info\"\nwhat is this\n"), &[], &[]).unwrap_err();
-        assert!(mistakes[0].place.ends_with("p.toml:2"), "{mistakes:?}");
-    }
-
-    #[test]
-    fn settings_that_contradict_each_other_are_mistakes() {
-        let args = ["--grpc-listen", "127.0.0.1:9", "--http-listen", "127.0.0.1:9", "--memory-cap", "1GiB"];
-        assert_eq!(load(None, &[], &args).unwrap_err().len(), 2);
     }
 }

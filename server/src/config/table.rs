@@ -2,12 +2,19 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use super::{Config, LogFormat, parse};
+use super::{
+    Config, LogFormat, parse,
+    values::{
+        collector, currency, directory, exit_codes, factor, file, labels, log_filter, log_format, namespaces,
+        plain, project, set_retry_policy, show_cores, show_file, show_log_format, show_on_off,
+        show_retry_policy, show_size, size, some_cores, some_size,
+    },
+};
 use crate::{
     admission::{Mode, Size},
     domain::{Bytes, Cores},
     gantry::Extra,
-    gitlab, retry,
+    gitlab,
     stats::{Prices, RefClasses},
 };
 
@@ -201,150 +208,3 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("currency", stats.currency, currency, String::clone),
     setting!("ref_classes", stats.ref_classes, RefClasses::parse, ToString::to_string),
 ];
-
-/// The address of a collector. It is beside the server: there is no TLS.
-fn collector(text: &str) -> Result<String, String> {
-    let address =
-        text.strip_prefix("http://").filter(|host| !host.is_empty()).and_then(|_host| plain(text).ok());
-    address.ok_or_else(|| {
-        format!("{text:?} is not the address of a collector; write it as http://127.0.0.1:4317")
-    })
-}
-
-/// A word without spaces, as an image or an address is.
-fn plain(text: &str) -> Result<String, String> {
-    let fits = !text.is_empty() && !text.chars().any(|c| c.is_whitespace() || c.is_control());
-    if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is empty or holds spaces")) }
-}
-
-fn currency(text: &str) -> Result<String, String> {
-    let fits = text.chars().count() <= 8 && !text.chars().any(|c| c.is_whitespace() || c.is_control());
-    if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is not a currency; write it as EUR")) }
-}
-
-fn namespaces(text: &str) -> Result<Vec<String>, String> {
-    let is_name = |name: &str| {
-        name.len() <= 63 && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    };
-    let wrong = |name: &str| format!("{name:?} is not a namespace; write it as ci-builds");
-    parse::list(text).map(|name| is_name(name).then(|| name.to_owned()).ok_or_else(|| wrong(name))).collect()
-}
-
-fn exit_codes(text: &str) -> Result<Vec<u8>, String> {
-    parse::list(text).map(|code| parse::number(code, &(1..=255))).collect()
-}
-
-/// Times a predicted time.
-fn factor(text: &str) -> Result<Option<f64>, String> {
-    match text.trim().parse::<f64>() {
-        Ok(factor) if (1.0..=100.0).contains(&factor) => Ok(Some(factor)),
-        _ => Err(format!("{text:?} is not a number from 1 to 100")),
-    }
-}
-
-fn show_on_off(on: bool) -> String {
-    if on { "on" } else { "off" }.to_owned()
-}
-
-fn show_file(file: Option<&PathBuf>) -> String {
-    file.map(|file| file.display().to_string()).unwrap_or_default()
-}
-
-fn some_size(text: &str) -> Result<Option<Bytes>, String> {
-    parse::size(text).map(Some)
-}
-
-fn show_size(bytes: Option<Bytes>) -> String {
-    bytes.map(size).unwrap_or_default()
-}
-
-fn some_cores(text: &str) -> Result<Option<Cores>, String> {
-    parse::cores(text).map(Some)
-}
-
-/// Exact, unlike what people read.
-fn show_cores(cores: Option<Cores>) -> String {
-    cores.map(|cores| cores.0.to_string()).unwrap_or_default()
-}
-
-fn project(text: &str) -> Result<String, String> {
-    let fits = text.len() <= plimsoll_proto::limits::KEY_FIELD_BYTES && !text.chars().any(char::is_control);
-    if fits && !text.is_empty() {
-        Ok(text.to_owned())
-    } else {
-        Err(format!("{text:?} is not a project; write it as group/project"))
-    }
-}
-
-fn directory(text: &str) -> Result<PathBuf, String> {
-    if text.is_empty() { Err("is empty; name a directory".to_owned()) } else { Ok(PathBuf::from(text)) }
-}
-
-/// Terms of retries: the path of a policy file, or its text.
-fn set_retry_policy(config: &mut Config, text: &str) -> Result<(), String> {
-    if text.contains("[[") {
-        config.retry.terms = retry::Policy::parse_terms(text)?;
-        config.retry_policy = None;
-        return Ok(());
-    }
-    let read = std::fs::read_to_string(text).map_err(|error| format!("{text} cannot be read: {error}"))?;
-    let terms = retry::Policy::parse_terms(&read);
-    config.retry.terms = terms.map_err(|error| format!("{text}: {error}"))?;
-    config.retry_policy = Some(PathBuf::from(text));
-    Ok(())
-}
-
-/// The path of the policy file, or the text of one, so that what is printed can be read back.
-fn show_retry_policy(config: &Config) -> String {
-    if let Some(path) = &config.retry_policy {
-        return path.display().to_string();
-    }
-    let tables: Vec<String> =
-        config.retry.terms.iter().filter_map(|terms| toml::to_string(terms).ok()).collect();
-    if tables.is_empty() { String::new() } else { format!("[[terms]]\n{}", tables.join("[[terms]]\n")) }
-}
-
-fn file(text: &str) -> Result<Option<PathBuf>, String> {
-    if text.is_empty() { Err("is empty; name a file".to_owned()) } else { Ok(Some(PathBuf::from(text))) }
-}
-
-fn labels(text: &str) -> Result<Vec<String>, String> {
-    let names: Vec<String> = parse::list(text).map(str::to_owned).collect();
-    match names.iter().find(|name| name.len() > plimsoll_proto::limits::LABEL_BYTES) {
-        Some(name) => Err(format!("{name:?} is longer than the name of a label may be")),
-        None => Ok(names),
-    }
-}
-
-fn log_filter(text: &str) -> Result<String, String> {
-    match text.parse::<tracing_subscriber::EnvFilter>() {
-        Ok(_) => Ok(text.to_owned()),
-        Err(error) => {
-            Err(format!("{text:?} is not a log filter ({error}); write it as info or plimsoll_server=debug"))
-        }
-    }
-}
-
-fn log_format(text: &str) -> Result<LogFormat, String> {
-    match text {
-        "text" => Ok(LogFormat::Text),
-        "json" => Ok(LogFormat::Json),
-        other => Err(format!("{other:?} is not a format; write text or json")),
-    }
-}
-
-fn show_log_format(format: LogFormat) -> String {
-    match format {
-        LogFormat::Text => "text".to_owned(),
-        LogFormat::Json => "json".to_owned(),
-    }
-}
-
-/// Exact, so that what is printed can be read back.
-fn size(bytes: Bytes) -> String {
-    match bytes {
-        Bytes(n) if n.is_multiple_of(1 << 30) => format!("{}GiB", n >> 30),
-        Bytes(n) if n.is_multiple_of(1 << 20) => format!("{}MiB", n >> 20),
-        Bytes(n) => format!("{n}B"),
-    }
-}

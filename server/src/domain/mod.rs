@@ -6,6 +6,7 @@ mod attempt;
 mod beside;
 mod brief;
 mod fault;
+mod fnv;
 mod history;
 mod jobs_curve;
 mod key;
@@ -26,6 +27,7 @@ pub use attempt::{Attempt, AttemptId, Opening, Predicted, Resources, SessionId, 
 pub use beside::Beside;
 pub use brief::{Brief, Fact};
 pub use fault::Fault;
+pub use fnv::Fnv;
 pub use history::History;
 #[cfg(test)]
 pub(crate) use history::tests::summary as test_summary;

@@ -95,21 +95,6 @@ impl Growth {
     }
 }
 
-impl Evidence {
-    /// The need and the limit, if both were measured.
-    pub fn need_and_limit(&self) -> Option<(Bytes, Bytes)> {
-        let measured = self.measured.as_ref()?;
-        Some((measured.need_peak, measured.resources.memory_limit?))
-    }
-
-    /// Charges that failed without reclaim, for each second of wall time.
-    pub fn reclaim_failures_per_second(&self) -> Option<f64> {
-        let measured = self.measured.as_ref()?;
-        let wall = measured.wall.max(Millis(1));
-        Some(Millis(measured.reclaim_failures?).as_f64() * 1000.0 / wall.as_f64())
-    }
-}
-
 /// The answer to `ShouldRetry`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {

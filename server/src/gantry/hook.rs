@@ -266,7 +266,7 @@ mod tests {
             assert!(text.len() < 8 * KEPT_BYTES && !text.contains("secret"), "{}", text.len());
             let again = job(read(text.as_bytes(), host.as_deref()));
             assert_eq!((&again.told, &again.said), (&whole.told, &whole.said));
-            let checked = |job: &Job| crate::grpc::checked_key(Some(job.key.clone())).ok();
+            let checked = |job: &Job| crate::checked::key(Some(job.key.clone())).ok();
             assert_eq!(checked(&again.job), checked(&whole.job));
             let key = pb::Key::default();
             let rest = [again, whole].map(|ended| Job { key: key.clone(), ..ended.job });

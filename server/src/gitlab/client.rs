@@ -1,12 +1,11 @@
 //! One question to GitLab, with its bounds: the time it may take, the bytes that are read of the answer, how often it is asked.
 
 use std::{
-    io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, anyhow};
 use axum::{
     body::Bytes,
     http::{HeaderValue, Request, StatusCode, header},
@@ -201,16 +200,6 @@ fn refused(status: StatusCode) -> Option<(&'static str, Trouble)> {
 }
 
 /// The token in a file.
-fn token(file: &std::path::Path) -> anyhow::Result<HeaderValue> {
-    let bytes = reload::stamp(file)?.1;
-    let text = reload::text(file, bytes)?;
-    ensure!(
-        !text.trim().is_empty(),
-        "{} is empty; write a token with the scope read_api into it",
-        file.display()
-    );
-    let mut token = HeaderValue::from_str(text.trim())
-        .map_err(|_hidden| io::Error::other(format!("{} holds what no token holds", file.display())))?;
-    token.set_sensitive(true);
-    Ok(token)
+fn token(file: &Path) -> anyhow::Result<HeaderValue> {
+    reload::secret(file, "", "a token with the scope read_api")
 }

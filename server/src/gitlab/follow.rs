@@ -19,16 +19,17 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Client,
     client::Trouble,
-    hooks::{QUEUE, Waiting},
+    hooks::Waiting,
     read,
-    spool::{Kept, TOLD_FOR},
+    spool::Kept,
+    told::{self, Waits},
     trace,
 };
 use crate::{
+    checked,
     clock::Clock,
     domain::{AttemptId, End, Evidence, Key, Told},
     gantry::{Ended, Job},
-    grpc,
     ingest::{Ingest, Settled},
     metrics::{Kind, Metrics},
     outgoing::Keep,
@@ -36,8 +37,6 @@ use crate::{
 
 /// Jobs that are asked about at once.
 const AT_ONCE: usize = 4;
-/// Hooks that wait on disk for their attempt.
-const TOLD: usize = QUEUE;
 /// How often those are looked for that have waited for long enough.
 const FORGET: Duration = Duration::from_mins(1);
 /// After which a hook is worked on again that the store did not take.
@@ -65,13 +64,13 @@ pub(crate) struct Follower {
     waiting: mpsc::Receiver<Waiting>,
     /// Those of before the start, oldest first.
     found: VecDeque<Waiting>,
-    /// Hooks on disk that were told before their attempt's end, oldest first.
-    told: VecDeque<(SystemTime, Kept)>,
+    /// Hooks on disk that were told before their attempt's end.
+    told: Waits,
 }
 
 impl Follower {
     pub(super) fn new(parts: Parts, waiting: mpsc::Receiver<Waiting>, found: VecDeque<Waiting>) -> Self {
-        Self { parts: Arc::new(parts), waiting, found, told: VecDeque::new() }
+        Self { parts: Arc::new(parts), waiting, found, told: Waits::default() }
     }
 
     /// Works until `stop`. What waits then stays on disk for the next start; what has no file is told without having asked.
@@ -85,8 +84,11 @@ impl Follower {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                Some(done) = running.join_next() => self.told.extend(done.ok().flatten()),
-                _ = tick.tick() => self.forget_old(),
+                Some(done) = running.join_next() => {
+                    done.ok().flatten().into_iter().for_each(|told| self.told.add(told));
+                }
+                // what is given up and not removed when the server stops is found at the next start
+                _ = tick.tick() => drop(stop.run_until_cancelled(self.forget_old()).await),
                 Some(waiting) = next(&mut self.found, &mut self.waiting), if running.len() < AT_ONCE => {
                     self.count();
                     running.spawn(follow(Arc::clone(&self.parts), waiting, stop.clone()));
@@ -111,15 +113,9 @@ impl Follower {
         self.parts.metrics.gitlab_queue.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 
-    /// Gives up attempts that never came: most jobs have no agent.
-    fn forget_old(&mut self) {
-        let now = now();
-        let is_old = |since: &SystemTime| now.duration_since(*since).is_ok_and(|time| time >= TOLD_FOR);
-        let mut old = Vec::new();
-        while self.told.len() > TOLD || self.told.front().is_some_and(|(since, _)| is_old(since)) {
-            let Some((_since, kept)) = self.told.pop_front() else { break };
-            old.push(kept);
-        }
+    /// Gives up attempts that never came, and those that have ended.
+    async fn forget_old(&mut self) {
+        let old = self.told.give_up(now(), &self.parts.ingest).await;
         if !old.is_empty() {
             drop(tokio::task::spawn_blocking(move || old.into_iter().for_each(Kept::forget)));
         }
@@ -140,7 +136,7 @@ async fn next(found: &mut VecDeque<Waiting>, queue: &mut mpsc::Receiver<Waiting>
 }
 
 /// Works on one hook to its end; gives its file if it waits for its attempt.
-async fn follow(parts: Arc<Parts>, waiting: Waiting, stop: CancellationToken) -> Option<(SystemTime, Kept)> {
+async fn follow(parts: Arc<Parts>, waiting: Waiting, stop: CancellationToken) -> Option<told::Told> {
     let Waiting { ended, name, kept, told_since, mut answer } = waiting;
     loop {
         let (told, settled) = if let Some(answer) = answer.take() {
@@ -167,8 +163,10 @@ async fn follow(parts: Arc<Parts>, waiting: Waiting, stop: CancellationToken) ->
             Some(Settled::Unwritable) => stop.run_until_cancelled(sleep(AGAIN)).await?,
             Some(Settled::Remembered) => {
                 name.keep();
+                let attempts = told.attempts.clone();
                 let kept = tokio::task::spawn_blocking(move || kept.map(|kept| kept.tell(&told))).await;
-                return Some((told_since.unwrap_or_else(now), kept.ok().flatten()?));
+                let since = told_since.unwrap_or_else(now);
+                return Some(told::Told { since, attempts, kept: kept.ok().flatten()? });
             }
             Some(Settled::Now | Settled::Known) => {
                 name.keep();
@@ -227,7 +225,7 @@ impl Parts {
             None => Vec::new(),
         };
         let Some(attempt) = self.attempt(&told).await else { return Ok(told) };
-        let key = grpc::checked_key(Some(job.key.clone())).unwrap_or_else(|fault| {
+        let key = checked::key(Some(job.key.clone())).unwrap_or_else(|fault| {
             tracing::info!(%fault, "the job of a hook is not understood: judged without its key");
             Key::default()
         });

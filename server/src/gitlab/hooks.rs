@@ -2,13 +2,15 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    hash::{Hash as _, Hasher as _},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
 
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{
+        mpsc::{self, error::TrySendError},
+        oneshot,
+    },
     time::timeout,
 };
 
@@ -19,6 +21,7 @@ use super::{
     spool::{Found, Kept},
 };
 use crate::{
+    domain::Fnv,
     gantry::Ended,
     ingest::{Ingest, Settled},
     metrics::{Kind, Metrics},
@@ -82,7 +85,12 @@ impl Hooks {
         let names = names(&ended, delivery);
         let number = names.first().copied().unwrap_or_default();
         let Some(name) = Name::claim(&self.known, names) else { return Taken::Repeated };
-        let Ok(place) = self.queue.clone().try_reserve_owned() else { return self.tell(*ended, name) };
+        let place = match self.queue.clone().try_reserve_owned() {
+            Ok(place) => Some(place),
+            // the server stops: what is on the disk is found at the next start
+            Err(TrySendError::Closed(_)) if self.spool.is_some() => None,
+            Err(_full) => return self.tell(*ended, name),
+        };
         let record = Record::of(&ended, delivery);
         let mut waiting = Waiting { ended, name, kept: None, told_since: None, answer: None };
         let turn = match &self.spool {
@@ -91,8 +99,7 @@ impl Hooks {
         };
         let Some((turn, spool)) = turn else {
             self.count_unkept();
-            self.hand_on(waiting, place);
-            return Taken::Later;
+            return self.hand_on(waiting, place);
         };
         let hooks = self.clone();
         let writing = tokio::task::spawn_blocking(move || {
@@ -101,21 +108,29 @@ impl Hooks {
             if waiting.kept.is_none() {
                 hooks.count_unkept();
             }
-            hooks.hand_on(waiting, place);
+            hooks.hand_on(waiting, place)
         });
         // GitLab waits for no disk: what is slow is written all the same
-        let _slow = timeout(PATIENCE, writing).await;
-        Taken::Later
+        timeout(PATIENCE, writing).await.ok().and_then(Result::ok).unwrap_or(Taken::Later)
     }
 
-    /// Puts a hook into its place in the queue. One of which GitLab is not asked is told at once.
-    fn hand_on(&self, mut waiting: Waiting, place: mpsc::OwnedPermit<Waiting>) {
+    /// Puts a hook into its place in the queue. One of which GitLab is not asked is told at once. Without a place the next start works
+    /// on it, if it is on the disk.
+    fn hand_on(&self, mut waiting: Waiting, place: Option<mpsc::OwnedPermit<Waiting>>) -> Taken {
+        let Some(place) = place else {
+            if waiting.kept.is_none() {
+                return self.tell(*waiting.ended, waiting.name);
+            }
+            waiting.name.keep();
+            return Taken::Later;
+        };
         if !self.asks {
             waiting.answer = self.ingest.tell_and_hear(waiting.ended.told.clone());
         }
         place.send(waiting);
         let waiting = self.queue.max_capacity().saturating_sub(self.queue.capacity());
         self.metrics.gitlab_queue.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+        Taken::Later
     }
 
     /// Tells what a hook says itself, for which there is no place: without what GitLab would have said.
@@ -185,18 +200,15 @@ impl Drop for Name {
     }
 }
 
-/// Under which a hook is known again.
+/// Under which a hook is known again, by this and every later release: the first names its file.
 fn names(ended: &Ended, delivery: Option<&str>) -> Vec<u64> {
-    let hash = |what: &dyn Fn(&mut std::hash::DefaultHasher)| {
-        let mut hasher = std::hash::DefaultHasher::new();
-        what(&mut hasher);
-        hasher.finish()
-    };
     let job = &ended.job;
-    let end = hash(&|hasher| (&job.host, job.id, ended.told.end as u8).hash(hasher));
+    let named = |what: &str| Fnv::default().with_part(what).with(job.id.to_be_bytes());
+    let end = named("end").with([ended.told.end as u8]).with_part(job.host.as_deref().unwrap_or_default());
     let delivery = delivery.filter(|key| !key.is_empty());
     // the number of the job as well: whoever sends one key for everything shall not lose hooks
-    let delivery = delivery.map(|key| hash(&|hasher| ("delivery", key, job.id).hash(hasher)));
+    let delivery = delivery.map(|key| named("delivery").with_part(key).value());
+    let end = end.value();
     [Some(end), delivery].into_iter().flatten().collect()
 }
 

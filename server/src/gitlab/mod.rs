@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `hooks` | takes a hook once, hands it on |
 //! | `record`, `spool` | hooks that are taken, on disk until they are worked on |
+//! | `told` | those that are worked on and wait for their attempt |
 //! | `follow` | asks GitLab about each ended job, and has a failed one judged |
 //! | `client` | one request with its bounds: time, bytes, tries |
 //! | `pace` | when the next request may go out |
@@ -25,6 +26,7 @@ mod settings;
 mod spool;
 #[cfg(test)]
 mod tests;
+mod told;
 mod trace;
 
 pub(crate) use client::Client;

@@ -4,6 +4,8 @@ use std::{fmt, path::PathBuf};
 
 use axum::http::Uri;
 
+use crate::mask;
+
 /// Where GitLab is asked about jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -28,7 +30,8 @@ impl Place {
     /// # Errors
     /// What it should look like.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not an address of GitLab; write it as https://gitlab.example");
+        let shown = mask::text(text);
+        let wrong = || format!("{shown:?} is not an address of GitLab; write it as https://gitlab.example");
         let base = text.trim_end_matches('/');
         let uri: Uri = base.parse().map_err(|_unhelpful| wrong())?;
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `NAME.new` | being written | it is removed at a start: GitLab was told nothing |
 //! | `NAME.hook` | to be worked on | it is worked on again, which changes nothing that was done |
-//! | `NAME.told` | worked on, and its attempt is still open or never comes: waits for an hour | it is told again, without asking GitLab |
+//! | `NAME.told` | worked on, and its attempt is still open, until it ends, or never comes: waits for an hour | it is told again, without asking GitLab |
 //!
 //! A file is written, synced and renamed, and its directory synced, before GitLab hears that the hook is taken. It holds JSON:
 //!
@@ -28,7 +28,7 @@ use std::{
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -36,8 +36,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::{hooks::QUEUE, record::Record};
 use crate::{domain::Told, gantry::Ended, metrics::Metrics};
 
-/// Files at once: what may wait, and what waits for its attempt.
-const FILES: usize = 2 * QUEUE;
+/// Files at once: what may wait, and what waits for its attempt, known or not.
+const FILES: usize = 3 * QUEUE;
 /// Bytes of all files. One has about 1 KiB, with texts as long as they may be 10.
 const BYTES: usize = 64 << 20;
 /// Files that are written at once: others share their syncs.
@@ -103,6 +103,7 @@ impl Spool {
         DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
         File::open(data_dir)?.sync_all()?;
         let room = Arc::new(Room { used: Mutex::default(), metrics: Arc::clone(metrics) });
+        metrics.hooks_on_disk_max.set(i64::try_from(FILES).unwrap_or(i64::MAX));
         let turns = Arc::new(Semaphore::new(AT_ONCE));
         let spool = Self { dir: dir.into(), room, turns };
         let mut files = Vec::new();
@@ -195,9 +196,6 @@ impl Kept {
         self
     }
 }
-
-/// How long what was told waits on disk for its attempt.
-pub(super) const TOLD_FOR: Duration = Duration::from_hours(1);
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension(NEW);

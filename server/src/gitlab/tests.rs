@@ -22,6 +22,7 @@ use crate::{
     ingest::{Worker, fixture},
     metrics::{Kind, Metrics},
     outgoing::Keep,
+    patience::eventually,
     store::{self, Store},
 };
 use std::sync::Arc;
@@ -219,7 +220,22 @@ impl House {
     }
 
     fn over(fake: &Fake, store: Store, kept: Option<(Spool, Vec<Found>)>) -> Self {
-        let (ingest, worker): (_, Worker) = fixture::ingest(&store, 10);
+        Self::with(fake, fixture::ingest(&store, 10), store, kept)
+    }
+
+    /// As a start does it, with the attempts that are open.
+    async fn resumed(fake: &Fake, store: Store, kept: Option<(Spool, Vec<Found>)>) -> Self {
+        let (ingest, mut worker) = fixture::ingest(&store, 10);
+        worker.resume().await.unwrap();
+        Self::with(fake, (ingest, worker), store, kept)
+    }
+
+    fn with(
+        fake: &Fake,
+        (ingest, worker): (crate::ingest::Ingest, Worker),
+        store: Store,
+        kept: Option<(Spool, Vec<Found>)>,
+    ) -> Self {
         // as in a server: what the writer does with a hook is counted in the same place
         let metrics = fixture::metrics(&ingest);
         let (client, file) = fake.client(&metrics);
@@ -231,9 +247,8 @@ impl House {
     }
 
     async fn until(&self, kind: &'static str, number: u64) {
-        while self.metrics.hooks.get_or_create(&Kind::of(kind)).get() < number {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let now = async || self.metrics.hooks.get_or_create(&Kind::of(kind)).get();
+        eventually(&format!("{number} hooks are {kind}"), now, |now| *now >= number).await;
     }
 
     async fn end(self) {
@@ -257,7 +272,7 @@ async fn a_failed_job_that_nobody_measured_is_judged_and_its_next_pod_gets_more(
     .await;
     let house = House::of(&fake);
     let hook = ended(9, "failed", "zlib@1.3 /abcdefg");
-    let key = crate::grpc::checked_key(Some(hook.job.key.clone())).unwrap();
+    let key = crate::checked::key(Some(hook.job.key.clone())).unwrap();
     assert_eq!(house.ingest.again(&key).await.unwrap(), None);
     for n in 0..100 {
         let taken = house.hooks.take(hook.clone(), Some("delivery")).await;
@@ -311,9 +326,7 @@ async fn a_build_that_found_its_work_done_is_known_by_its_log() {
     house.hooks.take(ended(5, "success", "zlib@1.3 /abcdefg"), None).await;
     let marked =
         async || store::read_summary(&house.store, &summary.attempt).await.unwrap().unwrap().unneeded;
-    while !marked().await {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually("the summary says so", marked, |marked| *marked).await;
     house.end().await;
 }
 

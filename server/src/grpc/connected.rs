@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use prometheus_client::metrics::counter::Counter;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::mpsc,
@@ -21,6 +22,7 @@ use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
 use tonic::transport::server::Connected;
 
 use crate::{
+    frames::Metered,
     incoming::{Connection, Incoming},
     tls::{Tls, names},
 };
@@ -38,7 +40,6 @@ const PREFACE_BYTES: usize = 24;
 /// Who is at the other end.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
-    #[expect(dead_code, reason = "shown with its request in logs")]
     pub(crate) address: SocketAddr,
     /// DNS names in the certificate that it has shown.
     pub(crate) names: Arc<[String]>,
@@ -70,6 +71,11 @@ impl Link {
         Self { stream, preface: Some(Preface { left: PREFACE_BYTES, until }) }
     }
 
+    fn metered(self, cut: Counter) -> Metered<Self> {
+        let peer = self.connect_info().address;
+        Metered::new(self, peer, cut)
+    }
+
     /// Takes note of bytes that the client has sent.
     fn came(&mut self, bytes: usize) {
         if let Some(preface) = &mut self.preface {
@@ -87,10 +93,14 @@ impl Link {
 }
 
 /// What tonic serves.
-pub(super) type Links = ReceiverStream<io::Result<Link>>;
+pub(super) type Links = ReceiverStream<io::Result<Metered<Link>>>;
 
-/// Makes links of `incoming`. Each handshake has a task of its own: a client that is slow holds up nobody.
-pub(super) fn links(mut incoming: Incoming, tls: Option<Tls>) -> (Links, impl Future<Output = ()>) {
+/// Makes links of `incoming`. Each handshake has a task of its own: a client that is slow holds up nobody. `cut` counts floods.
+pub(super) fn links(
+    mut incoming: Incoming,
+    tls: Option<Tls>,
+    cut: Counter,
+) -> (Links, impl Future<Output = ()>) {
     let (links, receiver) = mpsc::channel(1);
     let shaking = async move {
         let mut shaking: JoinSet<Option<Link>> = JoinSet::new();
@@ -110,7 +120,7 @@ pub(super) fn links(mut incoming: Incoming, tls: Option<Tls>) -> (Links, impl Fu
                 () = links.closed() => return,
             };
             if let Some(link) = link
-                && links.send(Ok(link)).await.is_err()
+                && links.send(Ok(link.metered(cut.clone()))).await.is_err()
             {
                 return;
             }
@@ -210,7 +220,7 @@ impl AsyncWrite for Link {
 
 #[cfg(test)]
 mod tests {
-    use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
+    use prometheus_client::metrics::gauge::Gauge;
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
         net::{TcpListener, TcpStream},
@@ -225,7 +235,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let counts = Counts { open: Gauge::default(), refused: Counter::default() };
         let (connections, taking) = incoming(listener, 2, counts);
-        let (mut links, shaking) = links(connections, None);
+        let (mut links, shaking) = links(connections, None, Counter::default());
         let clients = async move {
             let mut silent = TcpStream::connect(address).await.unwrap();
             let mut link = links.next().await.unwrap().unwrap();

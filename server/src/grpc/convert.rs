@@ -1,10 +1,13 @@
-//! Wire to domain: the only place that decides what an absent, unknown or absurd field means.
+//! Wire to domain: the only place, with `checked` for keys, that decides what an absent, unknown or absurd field means.
 //!
 //! Each function either returns a checked value or a [`Fault`] that names the field as the sender spells it.
 
 use plimsoll_proto::{limits, v1 as pb};
 
-use crate::domain::{AttemptId, Bytes, Cores, Evidence, Exit, Fault, Hints, Key, ListedRun, TicketId};
+use crate::{
+    checked::{Checked, key, key_or_empty, text},
+    domain::{AttemptId, Bytes, Cores, Evidence, Exit, Fault, Key, ListedRun, TicketId},
+};
 
 mod delivery;
 mod ticket;
@@ -12,24 +15,12 @@ mod ticket;
 pub(super) use delivery::{batch, finish, hello, runner_tags};
 pub(super) use ticket::opening;
 
-type Checked<T> = Result<T, Fault>;
-
 pub(super) fn attempt_id(field: &str, text: &str) -> Checked<AttemptId> {
     AttemptId::parse(text).map_err(|why| Fault::new(field, why))
 }
 
 pub(super) fn ticket_id(field: &str, text: &str) -> Checked<TicketId> {
     TicketId::parse(text).map_err(|why| Fault::new(field, why))
-}
-
-fn text(field: &str, value: String, limit: usize) -> Checked<String> {
-    if value.len() > limit {
-        return Err(Fault::new(field, format!("has {} bytes, at most {limit} are allowed", value.len())));
-    }
-    if value.chars().any(char::is_control) {
-        return Err(Fault::new(field, "holds a control character; send printable text"));
-    }
-    Ok(value)
 }
 
 fn at_most(field: &str, value: u64, limit: u64) -> Checked<u64> {
@@ -62,19 +53,6 @@ fn cores(field: &str, value: f64) -> Checked<Cores> {
     }
 }
 
-/// A key; `package` must be there.
-pub(crate) fn key(wire: Option<pb::Key>) -> Checked<Key> {
-    let key = wire.ok_or_else(|| Fault::new("key", "is missing; at least key.package must be set"))?;
-    let key = key_or_empty(Some(key))?;
-    if key.package.is_empty() {
-        return Err(Fault::new(
-            "key.package",
-            "is empty; name the package, crate, target or job that is built",
-        ));
-    }
-    Ok(key)
-}
-
 /// What a prediction is asked for: the key, and the memory that the attempt may have at most.
 pub(super) fn ask(wire: pb::PredictRequest) -> Checked<(Key, Option<Bytes>)> {
     let limit = wire.memory_limit_bytes.map(|bytes| match bytes {
@@ -82,54 +60,6 @@ pub(super) fn ask(wire: pb::PredictRequest) -> Checked<(Key, Option<Bytes>)> {
         bytes => memory("memory_limit_bytes", bytes),
     });
     Ok((key(wire.key)?, limit.transpose()?))
-}
-
-/// A key that may be absent or without a package.
-pub(super) fn key_or_empty(wire: Option<pb::Key>) -> Checked<Key> {
-    let Some(wire) = wire else { return Ok(Key::default()) };
-    // names are put together for a fault alone: this is on the way of every prediction
-    let field = |name: &str, value: String| {
-        text(name, value, limits::KEY_FIELD_BYTES).map_err(|fault| fault.within("key"))
-    };
-    if wire.labels.len() > limits::LABELS {
-        let description = format!("has {} labels, at most {} are allowed", wire.labels.len(), limits::LABELS);
-        return Err(Fault::new("key.labels", description));
-    }
-    let mut labels = std::collections::BTreeMap::new();
-    for (name, value) in wire.labels {
-        let name = text("key.labels", name, limits::LABEL_BYTES)?;
-        if name.is_empty() {
-            return Err(Fault::new("key.labels", "holds a label without a name"));
-        }
-        let value = text("", value, limits::LABEL_BYTES)
-            .map_err(|fault| Fault { field: format!("key.labels[{name}]"), ..fault })?;
-        labels.insert(name, value);
-    }
-    Ok(Key {
-        project: field("project", wire.project)?,
-        stack: field("stack", wire.stack)?,
-        package: field("package", wire.package)?,
-        version: field("version", wire.version)?,
-        variants: text("key.variants", wire.variants, limits::VARIANTS_BYTES)?,
-        compiler: field("compiler", wire.compiler)?,
-        compiler_version: field("compiler_version", wire.compiler_version)?,
-        arch: field("arch", wire.arch)?,
-        build_system: field("build_system", wire.build_system)?,
-        git_ref: field("ref", wire.r#ref)?,
-        owner: field("owner", wire.owner)?,
-        labels,
-        hints: hints(wire.hints.unwrap_or_default())?,
-    })
-}
-
-fn hints(wire: pb::Hints) -> Checked<Hints> {
-    if let Some(jobs) = wire.build_jobs
-        && (jobs == 0 || jobs > limits::BUILD_JOBS)
-    {
-        let description = format!("is {jobs}; it must be 1 to {}", limits::BUILD_JOBS);
-        return Err(Fault::new("key.hints.build_jobs", description));
-    }
-    Ok(Hints { build_jobs: wire.build_jobs, input_bytes: wire.input_bytes })
 }
 
 fn exit(wire: Option<pb::Exit>) -> Checked<Option<Exit>> {
@@ -198,36 +128,10 @@ fn listed_run(at: usize, wire: pb::RetriedJob) -> Checked<ListedRun> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use super::*;
 
     fn named(package: &str) -> pb::Key {
         pb::Key { package: package.into(), ..pb::Key::default() }
-    }
-
-    #[test]
-    fn a_bad_key_names_the_field() {
-        let labels: HashMap<String, String> = (0..10_000).map(|n| (n.to_string(), String::new())).collect();
-        let cases = [
-            (None, "key"),
-            (Some(named("")), "key.package"),
-            (Some(named(&"x".repeat(257))), "key.package"),
-            (Some(named("a\u{1f}b")), "key.package"),
-            (Some(pb::Key { labels, ..named("a") }), "key.labels"),
-            (Some(pb::Key { variants: "v".repeat(2049), ..named("a") }), "key.variants"),
-            (
-                Some(pb::Key {
-                    hints: Some(pb::Hints { build_jobs: Some(0), input_bytes: None }),
-                    ..named("a")
-                }),
-                "key.hints.build_jobs",
-            ),
-        ];
-        for (wire, field) in cases {
-            assert_eq!(key(wire).unwrap_err().field, field);
-        }
-        assert!(key(Some(named("zlib"))).is_ok());
     }
 
     #[test]

@@ -23,7 +23,6 @@ use std::{sync::Arc, time::Duration};
 
 pub(crate) use calls::Calls;
 use collector::CollectorService;
-pub(crate) use convert::key as checked_key;
 use entry::Entry;
 pub(crate) use inside::{Inside, Refused};
 use placement::PlacementService;
@@ -50,14 +49,16 @@ use tonic_health::{
     server::{HealthReporter, HealthService},
 };
 
+pub(crate) use crate::checked::key as checked_key;
 use crate::{
     answers::Answers,
     demand::Demands,
+    frames::CONTROL_FRAMES,
     guard::Guard,
     incoming::{self, Counts, Listener},
     ingest::Ingest,
     learned::Learned,
-    metrics::Metrics,
+    metrics::{Kind, Metrics},
     placing::Placing,
     predict,
     privacy::Private,
@@ -142,6 +143,7 @@ impl Parts {
             ingest: self.ingest.clone(),
             placing: self.placing.clone(),
             metrics: Arc::clone(&self.metrics),
+            tasks: self.tasks.clone(),
             stopping: self.stopping.clone(),
             batches: Arc::new(Semaphore::new(predictor::BATCHES)),
         }
@@ -180,7 +182,8 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthServic
     let Parts { ingest, placing, metrics, calls, guard, connections, tasks, stopping, .. } = parts;
     let counts = Counts { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
     let (connections, taking) = incoming::incoming(listener.tcp, connections, counts);
-    let (links, shaking) = connected::links(connections, listener.tls);
+    let cut = metrics.connections_cut.get_or_create(&Kind::of(CONTROL_FRAMES)).clone();
+    let (links, shaking) = connected::links(connections, listener.tls, cut);
     let collector = CollectorService::new(ingest, placing, metrics, tasks, stopping.clone());
     let serving = Server::builder()
         .layer(Entry { calls, guard })

@@ -8,17 +8,18 @@ use plimsoll_proto::{
 };
 use tokio::sync::Semaphore;
 use tokio_stream::{Stream, StreamExt as _};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     convert,
-    guarded::{admitted, caller},
+    guarded::{Admitted, admitted, caller},
+    outbound::{self, Outbound},
     reply, status,
 };
 use crate::{
     answers::Answers,
-    domain::{Evidence, Fault, History, Key, Prediction, UsedAttempt},
+    domain::{Evidence, History, Key, Prediction, UsedAttempt},
     identity::{Bound, Identity},
     ingest::{Ingest, Refusal},
     learned::Learned,
@@ -40,6 +41,7 @@ pub(super) struct PredictorService {
     pub(super) ingest: Ingest,
     pub(super) placing: Placing,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) tasks: TaskTracker,
     pub(super) stopping: CancellationToken,
     /// Places for batches.
     pub(super) batches: Arc<Semaphore>,
@@ -75,23 +77,79 @@ impl PredictorService {
     }
 }
 
+/// How a question about an attempt is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// The verdict is kept.
+    Kept,
+    /// It is not.
+    Aside,
+    /// As if the attempt were not there: whose it is, and that it is there, is nobody else's business.
+    Unseen,
+}
+
 impl PredictorService {
-    /// Whether `caller` may ask about this attempt: it belongs to the project that was measured, else to the one that is said. True
-    /// if the verdict is to be kept: somebody who is trusted asks, or it is about what was measured, and not of another job.
-    async fn may_judge(&self, caller: &Identity, question: &mut Evidence) -> Result<bool, Status> {
+    /// Answers questions in their order, until they end, the caller may not go on or does not read, or the server stops.
+    fn batch(
+        &self,
+        questions: impl Stream<Item = Result<pb::PredictRequest, Status>> + Send + Unpin + 'static,
+        caller: Arc<Identity>,
+        admitted: Admitted,
+    ) -> Result<outbound::Answers<pb::PredictBatchResponse>, Status> {
+        let place = Arc::clone(&self.batches).try_acquire_owned();
+        let place = place.map_err(|_full| status::of_crowd("batches of questions", BATCHES))?;
+        let own_place = admitted.within(Identity::stream)?;
+        let (outbound, answers) = outbound::outbound();
+        let service = self.clone();
+        self.tasks.spawn(async move {
+            let ended = tokio::select! {
+                () = service.stopping.cancelled() => Err(status::of_refusal(&Refusal::Stopping)),
+                () = outbound.gone() => Ok(()),
+                status = admitted.over() => Err(status),
+                ended = service.answer_all(questions, &caller, &admitted, &outbound) => ended,
+            };
+            if let Err(status) = ended {
+                outbound.end(None, status);
+            }
+            drop((place, own_place));
+        });
+        Ok(answers)
+    }
+
+    async fn answer_all(
+        &self,
+        mut questions: impl Stream<Item = Result<pb::PredictRequest, Status>> + Unpin,
+        caller: &Identity,
+        admitted: &Admitted,
+        outbound: &Outbound<pb::PredictBatchResponse>,
+    ) -> Result<(), Status> {
+        while let Some(request) = questions.next().await {
+            admitted.check()?;
+            admitted.within(|caller| caller.take(Bound::Queries, 1, Instant::now().into()))?;
+            outbound.send(self.answer_one(request?, caller)).await?;
+        }
+        Ok(())
+    }
+
+    /// How a question of `caller` is judged: an attempt belongs to the project that was measured, else to the one that is said. Kept is
+    /// the verdict if somebody who is trusted asks, or if it is about what was measured, and not of another job.
+    async fn how(&self, caller: &Identity, question: &mut Evidence) -> Result<How, Status> {
         if caller.projects.is_all() && caller.trusted {
-            return Ok(true);
+            return Ok(How::Kept);
         }
         let found = self.ingest.find(&question.attempt).await;
         let found = found.map_err(|refusal| status::of_refusal(&refusal))?;
-        let allowed = match &found {
-            Some((summary, _running)) if caller.sees(&summary.key.project) => Ok(()),
-            // whose it is, is nobody else's business
-            Some(_) => Err(Fault::new("attempt", "is none that you may ask about")),
-            None => caller.asks_about(&question.attempt, &mut question.key),
-        };
-        allowed.map_err(|fault| status::forbidden(&fault))?;
-        Ok(caller.trusted || (found.is_some() && caller.may_write(&question.attempt).is_ok()))
+        let seen = found.as_ref().map(|(summary, _running)| caller.sees(&summary.key.project));
+        if seen != Some(true) {
+            let allowed = caller.asks_about(&question.attempt, &mut question.key);
+            allowed.map_err(|fault| status::forbidden(&fault))?;
+        }
+        let is_own = seen.is_some() && caller.may_write(&question.attempt).is_ok();
+        Ok(match seen {
+            Some(false) => How::Unseen,
+            _ if caller.trusted || is_own => How::Kept,
+            _ => How::Aside,
+        })
     }
 
     /// An explanation names no attempt of a project that `caller` may not see.
@@ -104,8 +162,7 @@ impl PredictorService {
 
 #[tonic::async_trait]
 impl Predictor for PredictorService {
-    type PredictBatchStream =
-        std::pin::Pin<Box<dyn Stream<Item = Result<pb::PredictBatchResponse, Status>> + Send>>;
+    type PredictBatchStream = outbound::Answers<pb::PredictBatchResponse>;
 
     async fn predict(
         &self,
@@ -123,23 +180,8 @@ impl Predictor for PredictorService {
         &self,
         request: Request<Streaming<pb::PredictRequest>>,
     ) -> Result<Response<Self::PredictBatchStream>, Status> {
-        let place = Arc::clone(&self.batches).try_acquire_owned();
-        let place = place.map_err(|_full| status::of_crowd("batches of questions", BATCHES))?;
-        let (service, caller, admitted) = (self.clone(), caller(&request), admitted(&request));
-        let own_place = admitted.within(Identity::stream)?;
-        // a client that never stops asking must not keep the server from stopping
-        let answers = request.into_inner().map(move |asked| match asked {
-            Ok(_) if service.stopping.is_cancelled() => Err(status::of_refusal(&Refusal::Stopping)),
-            Ok(request) => {
-                // held until the last question is answered
-                let _places = (&place, &own_place);
-                admitted.check()?;
-                admitted.within(|caller| caller.take(Bound::Queries, 1, Instant::now().into()))?;
-                Ok(service.answer_one(request, &caller))
-            }
-            Err(status) => Err(status),
-        });
-        Ok(Response::new(Box::pin(answers)))
+        let (caller, admitted) = (caller(&request), admitted(&request));
+        self.batch(request.into_inner(), caller, admitted).map(Response::new)
     }
 
     async fn should_retry(
@@ -149,10 +191,10 @@ impl Predictor for PredictorService {
         let caller = caller(&request);
         let mut question =
             convert::question(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
-        let verdict = if self.may_judge(&caller, &mut question).await? {
-            self.ingest.judge(question).await
-        } else {
-            self.ingest.judge_aside(question).await
+        let verdict = match self.how(&caller, &mut question).await? {
+            How::Kept => self.ingest.judge(question).await,
+            How::Aside => self.ingest.judge_aside(question).await,
+            How::Unseen => self.ingest.judge_unseen(question).await,
         };
         let verdict = verdict.map_err(|refusal| status::of_refusal(&refusal))?;
         Ok(Response::new(pb::ShouldRetryResponse { verdict: Some(reply::verdict(verdict)) }))
@@ -202,7 +244,7 @@ mod tests {
     async fn service(store: &Store) -> PredictorService {
         let (ingest, mut worker) = fixture::ingest(store, 10);
         worker.resume().await.unwrap();
-        tokio_util::task::TaskTracker::new().spawn(worker.run(CancellationToken::new()));
+        TaskTracker::new().spawn(worker.run(CancellationToken::new()));
         let metrics = Arc::new(Metrics::new());
         PredictorService {
             learned: Learned::new(History::new(1)),
@@ -212,6 +254,7 @@ mod tests {
             ingest,
             placing: Placing::open(None, Arc::clone(&metrics)).unwrap(),
             metrics,
+            tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             batches: Arc::new(Semaphore::new(BATCHES)),
         }
@@ -229,29 +272,45 @@ mod tests {
         let service = service(&store).await;
         let kept = async |caller: Identity, id: &str| {
             let mut question = Evidence::about(AttemptId::parse(id).unwrap());
-            service.may_judge(&caller, &mut question).await.map_err(|status| status.code())
+            service.how(&caller, &mut question).await.map_err(|status| status.code())
         };
-        for (id, if_not_trusted) in [("ci:7", true), ("ci:8", false), ("ci:7.2", false), ("ci:10", false)] {
+        for (id, if_not_trusted) in
+            [("ci:7", How::Kept), ("ci:8", How::Aside), ("ci:7.2", How::Aside), ("ci:10", How::Aside)]
+        {
             assert_eq!(kept(job(false), id).await, Ok(if_not_trusted), "{id}");
-            assert_eq!(kept(job(true), id).await, Ok(true), "{id}");
+            assert_eq!(kept(job(true), id).await, Ok(How::Kept), "{id}");
         }
         let stranger = Identity { trusted: false, ..Identity::clone(&Identity::anyone()) };
         assert_eq!(
             kept(stranger.clone(), "ci:8").await,
-            Ok(true),
+            Ok(How::Kept),
             "a caller of the operator's, for all jobs"
         );
-        assert_eq!(kept(stranger, "ci:10").await, Ok(false));
+        assert_eq!(kept(stranger, "ci:10").await, Ok(How::Aside));
         for trusted in [false, true] {
-            assert_eq!(kept(job(trusted), "ci:9").await, Err(tonic::Code::PermissionDenied));
+            assert_eq!(kept(job(trusted), "ci:9").await, Ok(How::Unseen));
         }
-        let mut question = Evidence::about(AttemptId::parse("ci:9").unwrap());
-        let refused = service.may_judge(&job(false), &mut question).await.unwrap_err();
-        assert_eq!(
-            refused.message(),
-            "attempt: is none that you may ask about",
-            "whose it is, it does not say"
-        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_whose_answers_nobody_reads_gives_its_place_back_and_says_why() {
+        let service = service(&Store::memory()).await;
+        let admitted = || admitted(&Request::new(()));
+        let endless = tokio_stream::iter(std::iter::repeat_with(|| Ok(pb::PredictRequest::default())));
+        let answers = service.batch(endless, Identity::anyone(), admitted()).unwrap();
+        assert_eq!(service.batches.available_permits(), BATCHES - 1);
+        let given_back = tokio::time::timeout(std::time::Duration::from_mins(1), async {
+            while service.batches.available_permits() < BATCHES {
+                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            }
+        });
+        assert!(given_back.await.is_ok());
+        let last = answers.collect::<Vec<_>>().await.pop().unwrap();
+        assert_eq!(last.unwrap_err().code(), tonic::Code::ResourceExhausted);
+        let some = tokio_stream::iter((0..1000).map(|_| Ok(pb::PredictRequest::default())));
+        let answers = service.batch(some, Identity::anyone(), admitted()).unwrap();
+        let read = answers.collect::<Vec<_>>().await;
+        assert_eq!((read.len(), read.iter().filter(|answer| answer.is_ok()).count()), (1000, 1000));
     }
 
     #[test]

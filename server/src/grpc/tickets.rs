@@ -60,7 +60,10 @@ impl TicketCalls {
         asked: &pb::CloseTicketRequest,
     ) -> Result<pb::Ticket, Status> {
         let id = convert::ticket_id("ticket", &asked.ticket).map_err(|fault| status::of_fault(&fault))?;
-        let view = self.ticketing.close(&id, &asked.owner, caller).await;
+        let view = match asked.session.as_str() {
+            "" => self.ticketing.close(&id, &asked.owner, caller).await,
+            session => self.ticketing.give_back(&id, session, caller).await,
+        };
         Ok(ticket(&view.map_err(|refusal| of_refusal(&refusal))?))
     }
 

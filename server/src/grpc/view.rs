@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn what_is_private_is_in_no_answer_to_a_reader_who_is_not_named_for_the_project() {
-        for projects in [&[][..], &["other/*"]] {
+        for projects in [&[][..], &["*"], &["other/*"]] {
             let shown = shown(&view(projects));
             assert!(
                 !shown.contains("acme") && shown.contains("build") && shown.contains("oom_kill 1"),

@@ -53,7 +53,9 @@ struct Description {
 /// # Errors
 /// The issuer does not answer `within` this time, or not with keys.
 pub(super) async fn fetch(origin: &Origin, within: Duration) -> Result<Answer, Trouble> {
-    match timeout(within, Asking::new(origin).await?.keys(origin)).await {
+    // files may be on a network that hangs
+    let asking = async { Asking::new(origin).await?.keys(origin).await };
+    match timeout(within, asking).await {
         Ok(answer) => answer,
         Err(_slow) => Err(Trouble::new("slow", format!("no answer within {within:?}"))),
     }
@@ -71,8 +73,10 @@ impl Asking {
         let (ca, bearer) = (origin.ca_file.clone(), origin.bearer_file.clone());
         let reading = spawn_blocking(move || {
             let http = outgoing::client(ca.as_deref()).map_err(|error| format!("ca_file: {error:#}"))?;
-            let bearer = bearer.as_deref().map(bearer_in).transpose();
-            Ok(Self { http, bearer: bearer.map_err(|error| format!("bearer_file: {error}"))? })
+            let read =
+                |file: &Path| reload::secret(file, "Bearer ", "the token that the issuer wants to see");
+            let bearer = bearer.as_deref().map(read).transpose();
+            Ok(Self { http, bearer: bearer.map_err(|error| format!("bearer_file: {error:#}"))? })
         });
         let read = reading.await.unwrap_or_else(|_panic| Err("reading files ended badly".to_owned()));
         read.map_err(|text| Trouble::new("files", text))
@@ -121,15 +125,6 @@ impl Asking {
         let text = text.map_err(|_bytes| Trouble::new("malformed", format!("{url}: answers no text")))?;
         Ok(Answer { text, fresh: fresh(&head.headers) })
     }
-}
-
-fn bearer_in(file: &Path) -> Result<HeaderValue, String> {
-    let read = || reload::text(file, reload::stamp(file)?.1);
-    let text = read().map_err(|error| format!("{error:#}"))?;
-    let mut bearer = HeaderValue::from_str(&format!("Bearer {}", text.trim()))
-        .map_err(|_hidden| format!("{} holds what no token holds", file.display()))?;
-    bearer.set_sensitive(true);
-    Ok(bearer)
 }
 
 fn authority(url: &str) -> Option<String> {

@@ -12,11 +12,12 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     fetch::{Answer, Trouble, fetch},
-    rotate::{Terms, keep},
+    rotate::{Terms, keep, keep_each},
     *,
 };
 use crate::{
     identity::{Role, signer::Signer},
+    metrics::OfIssuer,
     tls::{Certificate, Tls},
 };
 
@@ -197,7 +198,7 @@ async fn an_issuer_is_believed_by_the_ca_that_the_operator_names_and_by_no_other
     assert_eq!(by(Some("tls.crt")).await.as_deref(), Ok("keys"));
     assert_eq!(by(Some("other.crt")).await, Err("unreachable"));
     assert_eq!(by(None).await, Err("unreachable"));
-    assert_eq!(by(Some("tls.key")).await, Err("unreachable"), "no CA in it, so nobody is believed by it");
+    assert_eq!(by(Some("tls.key")).await, Err("files"), "no CA in it: a mistake, and no CA that nobody has");
     assert_eq!(by(Some("missing")).await, Err("files"));
     serving.abort();
 }
@@ -285,10 +286,38 @@ async fn an_issuer_in_force_is_asked_and_one_that_is_gone_from_the_file_no_more(
     site.asked("fetched", 1).await;
     let name = issuer.url("");
     assert_eq!(site.check(&signer.token(|claims| claims["iss"] = json!(name))), Ok(()));
+    let until = site.metrics.issuer_keys_until.get_or_create(&OfIssuer { issuer: name.clone() }).get();
+    assert!(u64::try_from(until).unwrap() > site.guard.now(), "they serve until {until}");
+    let is_told = || site.metrics.encode().unwrap().contains("issuer_keys_until_timestamp_seconds{");
+    assert!(is_told());
     fs::write(site.guard.0.file.as_ref().unwrap(), "").unwrap();
     site.guard.look(true);
     assert!(site.guard.0.origins.lock().unwrap().is_empty());
     assert!(site.check(&signer.token(|claims| claims["iss"] = json!(name))).is_err());
+    while is_told() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     end.cancel();
     watching.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn keeping_keys_begins_again_after_it_broke_and_is_not_silent_about_it() {
+    let issuer = Issuer::start().await;
+    let site = Site::new(&issuer);
+    let (times, begun) = (Arc::new(AtomicU64::new(0)), Arc::new(Notify::new()));
+    let keep = |_origin, _fetched| {
+        let (times, begun) = (Arc::clone(&times), Arc::clone(&begun));
+        async move {
+            assert!(times.fetch_add(1, Relaxed) > 0, "breaks the first time");
+            begun.notify_one();
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        () = keep_each(&site.guard.0, Duration::ZERO, keep) => panic!("it never ends by itself"),
+        () = begun.notified() => {}
+    }
+    assert_eq!(times.load(Relaxed), 2);
+    assert_eq!(site.metrics.issuer_fetches.get_or_create(&Kind::of("broken")).get(), 1);
 }

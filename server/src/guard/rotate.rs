@@ -7,11 +7,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::sleep;
-use tokio_util::{
-    sync::CancellationToken,
-    task::{AbortOnDropHandle, TaskTracker},
+use tokio::{
+    task::{AbortHandle, JoinSet},
+    time::sleep,
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Shared,
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     identity::{AGAIN, Fetched, Origin},
-    metrics::Kind,
+    metrics::{Kind, OfIssuer},
 };
 
 /// How often issuers are asked.
@@ -45,21 +45,48 @@ const TERMS: Terms = Terms {
 
 /// Keeps the keys of all issuers that are in force, until `end`.
 pub(super) async fn keep_all(shared: Arc<Shared>, end: CancellationToken) -> anyhow::Result<()> {
-    let mut kept: HashMap<Origin, AbortOnDropHandle<()>> = HashMap::new();
+    let keep = |origin, fetched| keep(Arc::clone(&shared), origin, fetched, TERMS);
+    end.run_until_cancelled(keep_each(&shared, TERMS.backoff.0, keep)).await;
+    Ok(())
+}
+
+/// Runs `keep` for each issuer that is in force. It never ends by itself: one that broke is named, and begins again after `pause`.
+pub(super) async fn keep_each<F>(shared: &Shared, pause: Duration, keep: impl Fn(Origin, Arc<Fetched>) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut kept: HashMap<Origin, AbortHandle> = HashMap::new();
+    // what runs ends when this is dropped
+    let mut running = JoinSet::new();
     loop {
         let now = shared.origins.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        kept.retain(|origin, _keeping| now.contains_key(origin));
+        kept.retain(|origin, keeping| {
+            let stays = now.contains_key(origin);
+            if !stays {
+                keeping.abort();
+                shared.metrics.issuer_keys_until.remove(&label(origin));
+            }
+            stays && !keeping.is_finished()
+        });
         for (origin, fetched) in now {
-            kept.entry(origin.clone()).or_insert_with(|| {
-                let keeping = keep(Arc::clone(&shared), origin, fetched, TERMS);
-                AbortOnDropHandle::new(TaskTracker::new().spawn(keeping))
-            });
+            shared.tell_until(&origin, &fetched);
+            kept.entry(origin.clone()).or_insert_with(|| running.spawn(keep(origin, fetched)));
         }
         tokio::select! {
-            () = end.cancelled() => return Ok(()),
             () = shared.origins_changed.notified() => {}
+            Some(Err(error)) = running.join_next() => {
+                if error.is_panic() {
+                    shared.metrics.issuer_fetches.get_or_create(&Kind::of("broken")).inc();
+                    tracing::error!(%error, "keeping an issuer's keys fresh broke, and begins again");
+                    sleep(pause).await;
+                }
+            }
         }
     }
+}
+
+fn label(origin: &Origin) -> OfIssuer {
+    OfIssuer { issuer: origin.issuer.clone() }
 }
 
 /// Keeps the keys of one issuer.
@@ -79,6 +106,7 @@ pub(super) async fn keep(shared: Arc<Shared>, origin: Origin, fetched: Arc<Fetch
         let wait = match taken {
             Ok((is_new, fresh)) => {
                 failed = 0;
+                shared.tell_until(&origin, &fetched);
                 shared.keys_fetched(&origin, is_new);
                 let (least, usual, most) = terms.fresh;
                 fresh.unwrap_or(usual).clamp(least, most)
@@ -102,6 +130,15 @@ pub(super) async fn keep(shared: Arc<Shared>, origin: Origin, fetched: Arc<Fetch
 }
 
 impl Shared {
+    /// Until when there are keys, unless the issuer is not in force any more: nobody would take its number away again.
+    fn tell_until(&self, origin: &Origin, fetched: &Fetched) {
+        let until = i64::try_from(fetched.until()).unwrap_or(i64::MAX);
+        let origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
+        if origins.contains_key(origin) {
+            self.metrics.issuer_keys_until.get_or_create(&label(origin)).set(until);
+        }
+    }
+
     /// Counts keys that came, and says so where they are new.
     fn keys_fetched(&self, origin: &Origin, is_new: bool) {
         self.metrics.issuer_fetches.get_or_create(&Kind::of("fetched")).inc();

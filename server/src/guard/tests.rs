@@ -26,9 +26,11 @@ fn a_changed_file_is_taken_over_and_a_wrong_one_leaves_the_old_in_force() {
     fs::write(&path, file("reader") + "nonsense = 1\n").unwrap();
     guard.look(false);
     assert!(may(Role::Reader) && !may(Role::Agent));
+    assert_eq!(metrics.access_file_refused.get(), 1);
     fs::write(&path, file("agent")).unwrap();
     guard.look(false);
     assert!(may(Role::Agent) && !may(Role::Reader));
+    assert_eq!((metrics.access_file_refused.get(), metrics.access_callers.get()), (0, 1));
     let count = |kind| metrics.access_reloads.get_or_create(&Kind::of(kind)).get();
     assert_eq!((count("taken"), count("refused")), (1, 1));
     fs::remove_file(&path).unwrap();

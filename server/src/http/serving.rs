@@ -8,11 +8,18 @@
 //! | sends a head of more than 64 KiB, or more than 100 headers | 431 |
 //! | sends what is no HTTP | 400 |
 //! | moves no byte for two minutes | its connection closed |
+//! | sends frames of HTTP/2 without end that carry nothing | its connection closed |
 //!
 //! Each of these is one line in the log and one in `plimsoll_http_connections_cut_total`. Bodies are bounded where they are read.
 
 use std::{
-    convert::Infallible, error::Error, future::poll_fn, io, net::SocketAddr, pin::pin, sync::Arc,
+    convert::Infallible,
+    error::Error,
+    future::poll_fn,
+    io,
+    net::{IpAddr, SocketAddr},
+    pin::pin,
+    sync::Arc,
     time::Duration,
 };
 
@@ -38,6 +45,7 @@ use tower::Service as _;
 
 use super::wire::Lent;
 use crate::{
+    frames::{CONTROL_FRAMES, Metered},
     incoming::{self, Connection, Counts, Listener},
     metrics::{Kind, Metrics},
     tls::{Tls, names},
@@ -127,14 +135,15 @@ fn builder(bounds: &Bounds) -> auto::Builder<TokioExecutor> {
 /// One connection from its first byte to its last.
 async fn converse(shared: Arc<Shared>, connection: Connection, acceptor: Option<TlsAcceptor>) {
     let peer = connection.peer;
+    let ends = Ends { peer, local: Local(connection.stream.local_addr().ok().map(|local| local.ip())) };
     let (lent, returned) = Lent::new(connection, shared.bounds.head, shared.bounds.idle);
     let is_plain = acceptor.is_none();
     let ended = match acceptor {
-        None => speak(&shared, lent, peer, Names::default()).await,
+        None => speak(&shared, lent, ends, Names::default()).await,
         Some(acceptor) => match timeout(HANDSHAKE_WITHIN, acceptor.accept(lent)).await {
             Ok(Ok(stream)) => {
                 let names = Names(names(stream.get_ref().1));
-                speak(&shared, stream, peer, names).await
+                speak(&shared, stream, ends, names).await
             }
             // looks at whether the port is open, as balancers do
             Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
@@ -161,20 +170,32 @@ async fn converse(shared: Arc<Shared>, connection: Connection, acceptor: Option<
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names(pub(super) Arc<[String]>);
 
+/// This machine's address of the connection, beside each of its requests; `None` if it is gone.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Local(pub(super) Option<IpAddr>);
+
+/// Between whom a connection is.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    peer: SocketAddr,
+    local: Local,
+}
+
 /// Why a connection was cut off.
 struct Cut {
     why: &'static str,
     error: String,
 }
 
-async fn speak<I>(shared: &Shared, io: I, peer: SocketAddr, names: Names) -> Result<(), Cut>
+async fn speak<I>(shared: &Shared, io: I, ends: Ends, names: Names) -> Result<(), Cut>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let router = &shared.router;
     let service = service_fn(move |request: hyper::Request<IncomingBody>| {
         let mut request: Request = request.map(Body::new);
-        request.extensions_mut().insert(ConnectInfo(peer));
+        request.extensions_mut().insert(ConnectInfo(ends.peer));
+        request.extensions_mut().insert(ends.local);
         request.extensions_mut().insert(names.clone());
         let mut router = router.clone();
         async move {
@@ -183,7 +204,9 @@ where
             router.call(request).await.map_err(|never: Infallible| never)
         }
     });
-    let mut connection = pin!(shared.builder.serve_connection(TokioIo::new(io), service));
+    let cut = shared.metrics.http_connections_cut.get_or_create(&Kind::of(CONTROL_FRAMES)).clone();
+    let io = TokioIo::new(Metered::new(io, ends.peer, cut));
+    let mut connection = pin!(shared.builder.serve_connection(io, service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = shared.stopping.cancelled() => {

@@ -18,6 +18,7 @@ use super::{
     ring_verifier,
     usage::Usages,
 };
+use crate::mask;
 
 /// Signed tokens whose check is remembered, at most: a check takes some tens of microseconds, a Predict ten.
 const REMEMBERED: usize = 10_000;
@@ -128,7 +129,7 @@ impl Access {
             }
         }
         for issuer in file.issuer {
-            let name = issuer.issuer.clone();
+            let name = mask::text(&issuer.issuer).into_owned();
             match issuer.checked(sources) {
                 Ok(issuer) if access.issuers.iter().any(|known| known.name == issuer.name) => {
                     wrong.push(format!("issuer {name:?}: is there twice; put its grants together"));
@@ -177,10 +178,9 @@ impl Access {
         known.or(self.anonymous.as_ref()).cloned().ok_or(Denied::Nobody)
     }
 
-    /// Signed tokens whose check is remembered.
-    #[cfg(test)]
-    pub(super) fn remembered(&self) -> usize {
-        self.remembered.lock().unwrap().checked.len()
+    /// How many signed tokens' checks are remembered.
+    pub(crate) fn remembered(&self) -> usize {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).checked.len()
     }
 
     fn of_token(&self, token: &str, now: u64) -> Result<Arc<Identity>, Denied> {

@@ -1,4 +1,4 @@
-//! The keys of an issuer as they were fetched last, and how long they serve. Pure: `guard` fetches, and tells what came of it.
+//! The keys of an issuer as they were fetched last, and how long they serve. Asks nobody: `guard` fetches, and tells what came of it.
 //!
 //! | the issuer | tokens by it |
 //! |---|---|
@@ -15,6 +15,7 @@ use jsonwebtoken::DecodingKey;
 use tokio::sync::Notify;
 
 use super::keys::KeySet;
+use crate::mask;
 
 /// Seconds that keys serve after they were fetched: an outage over night harms nobody, and a key that was taken back is not good
 /// for ever.
@@ -92,6 +93,11 @@ impl Fetched {
         Ok(is_new)
     }
 
+    /// Until when the keys that were fetched last serve, seconds since 1970; 0 if none ever came.
+    pub(crate) fn until(&self) -> u64 {
+        self.held.read().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |held| held.until)
+    }
+
     /// Whether there are keys that serve.
     pub(crate) fn serves(&self, now: u64) -> bool {
         self.keys(now).is_some()
@@ -127,7 +133,10 @@ impl Fetched {
 /// # Errors
 /// What it should look like.
 pub(crate) fn safe_address(address: &str) -> Result<(), String> {
-    let wrong = || format!("{address:?} must be an address with https:// (http:// only on this machine)");
+    // a password in it is no better shown than used
+    let wrong = || {
+        format!("{:?} must be an address with https:// (http:// only on this machine)", mask::text(address))
+    };
     let uri: axum::http::Uri = address.parse().map_err(|_unhelpful| wrong())?;
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let is_here =

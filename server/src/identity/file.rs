@@ -115,13 +115,23 @@ fn usual_algorithms() -> Vec<Algorithm> {
     vec![Algorithm::RS256, Algorithm::ES256]
 }
 
+/// What is wrong, without the text that stands where none belongs.
+fn without_value(message: &str) -> String {
+    let quoted = message.find("string \"").zip(message.rfind("\", expected"));
+    let around = quoted.and_then(|(from, to)| message.get(..from).zip(message.get(to + 1..)));
+    around.map_or_else(|| message.to_owned(), |(before, after)| format!("{before}a text{after}"))
+}
+
 impl AccessFile {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// With the line: it is no TOML, or has a word that is not known.
+    /// With the line: it is no TOML, or has a word that is not known. Without what the line says: that may be a token.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| error.to_string())
+        toml::from_str(text).map_err(|error: toml::de::Error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            format!("line {}: {}", before.matches('\n').count() + 1, without_value(error.message()))
+        })
     }
 
     /// All files that it names.
@@ -211,6 +221,13 @@ impl IssuerTable {
     }
 }
 
+/// The SHA-256 of a token, as a file says it.
+pub(crate) fn hash(token: &str) -> String {
+    let sum = digest::digest(&digest::SHA256, token.as_bytes());
+    let digits = sum.as_ref().iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+}
+
 pub(super) fn hexadecimal(text: &str) -> Option<Digest> {
     let mut digest = Digest::default();
     if text.len() != 2 * digest.len() || !text.is_ascii() {
@@ -220,4 +237,23 @@ pub(super) fn hexadecimal(text: &str) -> Option<Digest> {
         *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
     }
     Some(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_in_a_file_is_named_with_its_line_and_shows_no_token_that_stands_there() {
+        for (text, said) in [
+            ("\n[[token]]\nsecret = \"s3cr3t\"\n", "line 3: unknown field `secret`"),
+            ("token = \"s3cr3t\"", "line 1: invalid type: a text, expected a sequence"),
+            ("token = \"s3\\\", expected cr3t\"", "line 1: invalid type: a text, expected a sequence"),
+            ("[[token]]\nsha256 = s3cr3t", "line 2: "),
+            ("[[token]]\nsha256 = \"s3cr3t", "line 2: "),
+        ] {
+            let wrong = AccessFile::parse(text).unwrap_err();
+            assert!(wrong.contains(said) && !wrong.contains("cr3t"), "{text}: {wrong}");
+        }
+    }
 }

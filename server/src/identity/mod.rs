@@ -1,4 +1,6 @@
-//! Who calls, what it may do, and whether what it says may teach. Pure: files are read by those who build [`Access`].
+//! Who calls, what it may do, and whether what it says may teach. Reads no file and asks nobody: those who build [`Access`] do. What
+//! it keeps is in memory (checked tokens, keys that were fetched, what callers have done). The time comes from outside, but for the expiry of
+//! a signed token, which the library looks at, and the moment at which a caller's usage is looked up.
 //!
 //! Without a file of access everybody is [`Identity::anyone`]: that is for a first try on one machine. With one, a caller proves
 //! who it is by a bearer token (a static one, or one that GitLab or Kubernetes has signed) or by the certificate of its
@@ -27,7 +29,7 @@ pub(crate) use access::{Access, Denied, bearer};
 use bounds::Bounds;
 pub(crate) use bounds::{Bound, Exceeded};
 pub(crate) use fetched::{AGAIN, Fetched, Origin, safe_address};
-pub(crate) use file::{AccessFile, Sources};
+pub(crate) use file::{AccessFile, Sources, hash};
 use plimsoll_proto::job::Named;
 use tokio::time::Instant;
 use usage::Usage;
@@ -115,6 +117,12 @@ impl Projects {
         self.0.is_empty()
     }
 
+    /// Whether a name or a group of the list is meant for `project`. Who sees every project is named for none, whether the list is empty
+    /// or says so with a bare `*`.
+    pub(crate) fn name(&self, project: &str) -> bool {
+        self.0.iter().any(|pattern| pattern != "*" && is_like(pattern, project))
+    }
+
     /// Those that are named in whole, not by a pattern.
     pub(crate) fn whole(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str).filter(|pattern| !pattern.ends_with('*'))
@@ -133,7 +141,7 @@ impl From<Vec<String>> for Projects {
 }
 
 /// Whether `text` is what `pattern` says: the same, or, where the pattern ends in `*`, anything that begins as it does.
-fn is_like(pattern: &str, text: &str) -> bool {
+pub(crate) fn is_like(pattern: &str, text: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == text, |start| text.starts_with(start))
 }
 
@@ -259,8 +267,8 @@ impl Identity {
         let Some(bounds) = &self.bounds else { return Ok(()) };
         let key = &attempt.key;
         self.usage.note(bounds, Bound::Attempts, attempt.id.as_str(), now)?;
-        let named = (&key.project, &key.stack, &key.package, &key.version, &key.variants, &key.git_ref);
-        self.usage.note(bounds, Bound::Keys, named, now)?;
+        // what a branch builds is learnt on its own
+        self.usage.note(bounds, Bound::Keys, (key.clone().built(), &key.git_ref), now)?;
         key.labels.iter().try_for_each(|label| self.usage.note(bounds, Bound::Labels, label, now))
     }
 

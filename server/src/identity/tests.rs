@@ -116,6 +116,55 @@ fn nobody_may_see_and_do_nothing() {
 }
 
 #[test]
+fn whatever_tells_builds_apart_counts_as_a_key_of_its_own_and_nothing_else_does() {
+    let bounded = FILE.replacen("[\"reader\"]", "[\"agent\"]\n    bounds = { keys_per_hour = 1 }", 1);
+    let caller = access(&bounded, &Signer::new()).unwrap().identify(Some("secret"), &[], 0).unwrap();
+    let note = |change: &dyn Fn(&mut Key)| {
+        let mut attempt = attempt("1");
+        change(&mut attempt.key);
+        caller.note(&attempt, Instant::now()).map_err(|exceeded| exceeded.bound)
+    };
+    assert_eq!(note(&|_key| ()), Ok(()));
+    let telling: [fn(&mut Key) -> &mut String; 10] = [
+        |key| &mut key.project,
+        |key| &mut key.stack,
+        |key| &mut key.package,
+        |key| &mut key.version,
+        |key| &mut key.variants,
+        |key| &mut key.compiler,
+        |key| &mut key.compiler_version,
+        |key| &mut key.arch,
+        |key| &mut key.build_system,
+        |key| &mut key.git_ref,
+    ];
+    for (n, text) in telling.iter().enumerate() {
+        assert_eq!(note(&|key| text(key).push('x')), Err(Bound::Keys), "text {n}");
+    }
+    assert_eq!(note(&|key| (key.owner, key.hints.build_jobs) = ("eve".into(), Some(9))), Ok(()));
+}
+
+#[test]
+fn the_example_of_the_readme_is_a_file_of_access() {
+    let readme = include_str!("../../../README.md");
+    let from = readme.find("```toml\n[[token]]").unwrap() + "```toml\n".len();
+    let example = readme[from..].split("```").next().unwrap();
+    let signer = Signer::new();
+    let read = |path: &PathBuf| {
+        assert_eq!(path, &PathBuf::from("kubernetes-keys.json"));
+        Ok(signer.key_set())
+    };
+    let sources = Sources { read: &read, usages: &Usages::default(), fetched: &|_origin| Arc::default() };
+    // the hash of nobody's token
+    let example = example.replace("\"...\"", &format!("{:?}", "0".repeat(64)));
+    let access = Access::new(AccessFile::parse(&example).unwrap(), sources).unwrap();
+    assert_eq!(format!("{access:?}"), "Access(1 tokens, 2 issuers, 1 certificates)");
+    let runner = access.identify(None, &["runner-1.example".to_owned()], 0).unwrap();
+    assert!(
+        runner.roles.has(Role::Agent) && runner.bounds.is_some_and(|bounds| bounds.of(Bound::Streams) == 100)
+    );
+}
+
+#[test]
 fn a_build_of_an_unprotected_ref_is_measured_and_does_not_teach() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
@@ -263,4 +312,30 @@ fn a_token_of_kubernetes_is_its_pods_and_is_granted_what_its_namespace_and_accou
         claims["kubernetes.io"] = json!({"namespace": "ci", "serviceaccount": {"name": "agent"}});
     });
     assert!(access.identify(Some(&nobodys), &[], 0).is_err());
+}
+
+#[test]
+fn what_one_job_makes_the_server_remember_is_far_less_than_what_a_fleet_may() {
+    let signer = Signer::new();
+    let access = access(FILE, &signer).unwrap();
+    let job = access.identify(Some(&signer.token(|_claims| ())), &[], 0).unwrap();
+    let fleet = access.identify(None, &["runner-1.example.com".to_owned()], 0).unwrap();
+    let now = Instant::now();
+    // the attempt is the same, as is the job
+    let count = |caller: &Identity, change: &dyn Fn(&mut Key, String)| {
+        (0..=10_000).find_map(|n: u32| {
+            let mut opened = attempt("gitlab.example.com:4711");
+            change(&mut opened.key, n.to_string());
+            caller.note(&opened, now).err().map(|exceeded| (exceeded.bound, n))
+        })
+    };
+    let value = |key: &mut Key, value: String| drop(key.labels.insert("label".into(), value));
+    let name = |key: &mut Key, name: String| drop(key.labels.insert(name, "value".into()));
+    assert_eq!(count(&job, &value), Some((Bound::Labels, 2000)));
+    assert_eq!(count(&job, &name), Some((Bound::Labels, 0)), "names count with values, for an hour");
+    // one key is there already
+    assert_eq!(count(&job, &|key, version| key.version = version), Some((Bound::Keys, 999)));
+    for change in [&value as &dyn Fn(&mut Key, String), &name, &|key, version| key.version = version] {
+        assert_eq!(count(&fleet, change), None);
+    }
 }

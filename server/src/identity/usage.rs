@@ -177,6 +177,11 @@ impl Usages {
         self.of_at(name, Instant::now())
     }
 
+    /// How many callers are known.
+    pub(crate) fn callers(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).by_name.len()
+    }
+
     fn of_at(&self, name: &Arc<str>, now: Instant) -> Usage {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.by_name.len() >= known.look_at {
@@ -237,7 +242,7 @@ mod tests {
         for n in 0..10_000 {
             drop(of(&n.to_string()));
         }
-        assert!(usages.0.lock().unwrap().by_name.len() <= 2 * CALLERS);
+        assert!(usages.callers() <= 2 * CALLERS);
         assert!(Arc::ptr_eq(&held.0, &of("a").0));
     }
 

@@ -5,7 +5,7 @@ use super::{
     refusals::Refusal,
 };
 use crate::domain::{
-    AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Key, Millis, Opening, Outcome, Resources, Summary,
+    AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Fnv, Key, Millis, Opening, Outcome, Resources, Summary,
 };
 
 /// One recorded attempt.
@@ -92,7 +92,7 @@ impl Draft {
         let attempt = match self.attempt.take() {
             Some(id) => id,
             // the same file read again gives the same ids
-            None => AttemptId::parse(&format!("row-{line}-{:016x}", print.0))
+            None => AttemptId::parse(&format!("row-{line}-{:016x}", print.0.value()))
                 .map_err(|reason| refuse("attempt", reason))?,
         };
         self.key.hints.build_jobs = self.jobs.or(self.cores);
@@ -126,20 +126,12 @@ impl Draft {
     }
 }
 
-/// Tells rows without an id apart (FNV-1a, 64 bits: public domain, Fowler, Noll and Vo).
-#[derive(Debug)]
-struct Fingerprint(u64);
-
-impl Default for Fingerprint {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
+/// Tells rows without an id apart.
+#[derive(Debug, Default)]
+struct Fingerprint(Fnv);
 
 impl Fingerprint {
     fn add(&mut self, text: &str) {
-        for byte in text.bytes().chain([0]) {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        self.0 = self.0.with(text.bytes().chain([0]));
     }
 }

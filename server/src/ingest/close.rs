@@ -42,6 +42,7 @@ struct Closed {
     summary: Summary,
     /// The start is the one that the agent said.
     believed: bool,
+    keeps_ticket: bool,
     answer: Option<Answer<u64>>,
 }
 
@@ -79,7 +80,9 @@ impl Worker {
     fn closed(&self, ending: Ending, open: bool) -> Option<Closed> {
         let Ending { finish, stream, answer } = ending;
         match self.close(&finish, stream.as_ref(), open) {
-            Ok((session, summary, believed)) => Some(Closed { session, summary, believed, answer }),
+            Ok((session, summary, believed)) => {
+                Some(Closed { session, summary, believed, keeps_ticket: finish.keeps_ticket, answer })
+            }
             Err(refusal) => {
                 tell(answer, &finish.attempt, Err(refusal));
                 None
@@ -111,13 +114,13 @@ impl Worker {
         summary.cause = retry::cause_of(&summary);
         summary.censored = retry::is_censored(&summary, summary.cause);
         // a CI system may have told the end before the agent did
-        let told = self.remembered.of(id).and_then(|told| settled(&summary, told));
+        let told = session.told.as_ref().and_then(|told| settled(&summary, told));
         Ok((session, told.unwrap_or(summary), believed))
     }
 
     /// The end is on disk, or could not be put there.
     fn sealed_now(&mut self, closed: Closed, sealed: Result<(), SealError>) {
-        let Closed { session, summary, believed, answer } = closed;
+        let Closed { session, summary, believed, keeps_ticket, answer } = closed;
         let Session { attempt, acknowledged, loose, .. } = session;
         let result = sealed.map(|()| acknowledged).map_err(unwritable);
         if result.is_ok() {
@@ -127,7 +130,7 @@ impl Worker {
             self.learn(summary);
             self.pass.add(&self.parts.retain, loose);
             self.sessions.remove(&attempt.id);
-            self.parts.ticketing.end(&attempt);
+            self.parts.ticketing.end(&attempt, keeps_ticket);
         }
         tell(answer, &attempt.id, result);
     }
@@ -246,7 +249,8 @@ pub(super) mod tests {
             assert_eq!(counted(&worker), ["0", "0"], "nobody saw how it ended");
             let attempts = told.iter().map(|id| AttemptId::parse(id).unwrap()).collect();
             let (end, reason) = (End::Succeeded, String::new());
-            worker.settle(Told { attempts, end, reason, cause: None, unneeded: false }).await;
+            let told = Told { attempts, end, reason, cause: None, unneeded: false };
+            worker.settle_all(vec![(told, None)]).await;
             tokio::time::advance(Duration::from_hours(2)).await;
             worker.count_lost();
             assert_eq!(counted(&worker), expected, "it is counted once");

@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use super::{Ingest, Parts, Retain, Worker};
 use crate::{
     clock::Clock,
-    domain::{Attempt, AttemptId, History, Key, Opening, Resources, SessionId, Source},
+    domain::{
+        Action, Attempt, AttemptId, Cause, History, Key, Opening, Outlook, Resources, SessionId, Signature,
+        Source, Verdict,
+    },
     judging::{Judging, Sources},
     learned::Learned,
     metrics::Metrics,
@@ -46,7 +49,7 @@ pub(crate) fn metrics(ingest: &Ingest) -> Arc<Metrics> {
 }
 
 /// An attempt of one and the same agent.
-pub(super) fn attempt(id: &str) -> Attempt {
+pub(crate) fn attempt(id: &str) -> Attempt {
     Attempt {
         id: AttemptId::parse(id).unwrap(),
         session: SessionId::parse("session").unwrap(),
@@ -57,5 +60,23 @@ pub(super) fn attempt(id: &str) -> Attempt {
         resources: Resources::default(),
         started_unix_ms: 1_700_000_000_000,
         opening: Opening::default(),
+    }
+}
+
+/// A verdict on an attempt whose failure has a name.
+pub(super) fn verdict(attempt: &AttemptId) -> Verdict {
+    let signature = Some(Signature { id: "0123456789abcdef".into(), line: "make: *** Error 2".into() });
+    Verdict {
+        attempt: attempt.clone(),
+        action: Action::AsIs,
+        cause: Cause::Unknown,
+        confidence: 0.5,
+        evidence: Vec::new(),
+        next: None,
+        attempts_left: 1,
+        reason: String::new(),
+        outlook: Outlook { signature, ..Outlook::default() },
+        given_unix_ms: None,
+        job: None,
     }
 }

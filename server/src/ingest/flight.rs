@@ -63,9 +63,9 @@ impl Flight {
         self.0.as_ref().map_or(0, |flying| flying.round.begun.len())
     }
 
-    /// A verdict waits to be on disk.
-    pub(super) fn holds_verdict(&self) -> bool {
-        self.0.as_ref().is_some_and(|flying| flying.round.holds_verdict())
+    /// A verdict on this attempt waits to be on disk.
+    pub(super) fn holds_verdict_on(&self, id: &AttemptId) -> bool {
+        self.0.as_ref().is_some_and(|flying| flying.round.judged.contains(id))
     }
 }
 

@@ -1,11 +1,14 @@
 //! ShouldRetry: join what the caller saw with what was measured, judge, put the verdict on disk, answer. The same question
 //! gets the stored answer.
 
+#[cfg(test)]
+mod tests;
+
 use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
 use super::{Ingest, Parts, Refusal};
 use crate::{
-    domain::{Bytes, Cause, Evidence, Fault, Growth, JobName, Key, ListedRun, Millis, Summary, Verdict},
+    domain::{Bytes, Cause, Evidence, Fault, Fnv, Growth, JobName, Key, ListedRun, Millis, Summary, Verdict},
     mask, predict,
     retry::Flaky,
     store,
@@ -22,8 +25,8 @@ fn says_how_it_ended(asked: &Evidence) -> bool {
     asked.exit.is_some() || said.iter().any(|text| !text.is_empty())
 }
 
-/// The same number for the same question, in this and every later release: it is part of a key on disk. FNV-1a, 64 bits
-/// (draft-eastlake-fnv), over the fields with their lengths. A question without a key of the build, or without listed runs,
+/// The same number for the same question, in this and every later release: it is part of a key on disk. [`Fnv`] over
+/// the fields with their lengths. A question without a key of the build, or without listed runs,
 /// adds nothing for them.
 fn fingerprint(asked: &Evidence) -> u64 {
     let exit = asked.exit.map(|exit| exit.to_string()).unwrap_or_default();
@@ -31,14 +34,8 @@ fn fingerprint(asked: &Evidence) -> u64 {
     let reasons = [&asked.failure_reason, &asked.container_reason, &asked.pod_reason];
     let key = if asked.key == Key::default() { Vec::new() } else { words_of(&asked.key) };
     let said = [&exit, &number, &asked.log_tail].into_iter().chain(reasons).map(String::as_str);
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let listed: Vec<Cow<'_, str>> = asked.listed.iter().flat_map(words_of_run).collect();
-    for part in said.chain(key.iter().chain(&listed).map(AsRef::as_ref)) {
-        for byte in (part.len() as u64).to_be_bytes().into_iter().chain(part.bytes()) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-    hash
+    said.chain(key.iter().chain(&listed).map(AsRef::as_ref)).fold(Fnv::default(), Fnv::with_part).value()
 }
 
 /// What a caller says together with what was measured, which knows better what was built; the caller knows better how it ended.
@@ -73,6 +70,12 @@ fn words_of_run(run: &ListedRun) -> [Cow<'_, str>; 6] {
     let [id, name, status, reason] =
         [id, name, status, failure_reason].map(|text| Cow::Borrowed(text.as_str()));
     [id, name, status, reason, time(created_unix_ms), time(finished_unix_ms)]
+}
+
+fn not_measured(asked: &Evidence) -> Fault {
+    let description =
+        format!("{} was not measured here; say how it ended: exit, log_tail or a reason", asked.attempt);
+    Fault::new("attempt", description)
 }
 
 /// Both are known, and differ.
@@ -132,6 +135,17 @@ impl Ingest {
         Ok(Verdict { given_unix_ms: Some(self.parts.clock.now_unix_ms()), ..verdict })
     }
 
+    /// The verdict for somebody who may not see this attempt: what it would be if nothing were known of it here. Nothing is kept.
+    pub(crate) async fn judge_unseen(&self, asked: Evidence) -> Result<Verdict, Refusal> {
+        let asked = self.masked(asked).await?;
+        if !says_how_it_ended(&asked) {
+            return Err(not_measured(&asked).into());
+        }
+        let (_evidence, verdict) = self.weighed(asked, None).await?;
+        self.parts.metrics.judged(verdict.cause, verdict.action);
+        Ok(Verdict { given_unix_ms: Some(self.parts.clock.now_unix_ms()), ..verdict })
+    }
+
     /// The question without secrets. A long log takes its time, so it takes its turn as judging does.
     async fn masked(&self, asked: Evidence) -> Result<Evidence, Refusal> {
         // nobody closes it
@@ -152,6 +166,14 @@ impl Ingest {
     /// The verdict that would be given now, and what it stands on; nothing is kept of it.
     pub(super) async fn weigh(&self, asked: Evidence) -> Result<(Evidence, Verdict), Refusal> {
         let measured = self.measured(&asked).await?;
+        self.weighed(asked, measured).await
+    }
+
+    async fn weighed(
+        &self,
+        asked: Evidence,
+        measured: Option<Arc<Summary>>,
+    ) -> Result<(Evidence, Verdict), Refusal> {
         let growth = self.growth(measured.as_deref()).await?;
         let evidence = joined(asked, measured, growth);
         let parts = self.parts.clone();
@@ -200,199 +222,7 @@ impl Ingest {
             }
             Some((summary, _)) => Ok(Some(summary)),
             None if says_how_it_ended(asked) => Ok(None),
-            None => {
-                let description = format!(
-                    "{} was not measured here; say how it ended: exit, log_tail or a reason",
-                    asked.attempt
-                );
-                Err(Fault::new("attempt", description).into())
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio_util::sync::CancellationToken;
-
-    use super::*;
-    use crate::{
-        domain::{Action, AttemptId, Exit, Hints, Outcome, Resources, test_summary},
-        ingest::fixture,
-        metrics::Kind,
-        placing::Placing,
-        store::Store,
-    };
-
-    fn question() -> Evidence {
-        let about = Evidence::about(AttemptId::parse("a").unwrap());
-        Evidence { exit: Some(Exit::Code(2)), log_tail: "error".into(), ..about }
-    }
-
-    #[test]
-    fn fingerprints_stay_the_same_over_releases() {
-        assert_eq!(fingerprint(&question()), FINGERPRINT_OF_RELEASE_0_1);
-    }
-
-    #[test]
-    fn fingerprints_of_questions_with_a_key_stay_the_same_over_releases() {
-        let key = Key { package: "zlib".into(), ..Key::default() };
-        assert_eq!(fingerprint(&Evidence { key, ..question() }), FINGERPRINT_WITH_A_KEY);
-    }
-
-    #[test]
-    fn a_retry_in_the_largest_pool_is_not_called_bigger() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("pools.toml");
-        std::fs::write(&path, "[[pool]]\nname = \"one\"\nmemory = \"280MiB\"\n").unwrap();
-        let (ingest, _worker) = fixture::ingest(&Store::memory(), 10);
-        let with = |file: Option<&std::path::Path>, jobs: u32| {
-            let placing =
-                Placing::open(file.map(ToOwned::to_owned), Arc::clone(&ingest.parts.metrics)).unwrap();
-            let parts = Parts { placing, ..ingest.parts.clone() };
-            let hints = Hints { build_jobs: Some(jobs), input_bytes: None };
-            let killed = test_summary("7", "zlib", "1", 270);
-            let resources = Resources { memory_limit: Some(Bytes(280 << 20)), ..Resources::default() };
-            let (key, exit) = (Key { hints, ..killed.key.clone() }, Some(Exit::Code(2)));
-            let failed = Outcome::Failed;
-            let killed =
-                Summary { key: key.clone(), oom_kill: Some(1), outcome: failed, exit, resources, ..killed };
-            placed(&Evidence { key, measured: Some(Arc::new(killed)), ..question() }, &parts)
-        };
-        assert_eq!(with(None, 8).action, Action::Bigger);
-        let fewer = with(Some(&path), 8);
-        assert_eq!(fewer.action, Action::FewerJobs, "{fewer:?}");
-        let next = fewer.next.unwrap();
-        assert_eq!((next.build_jobs.value, next.placed.pool.as_str()), (4, "one"));
-        assert!(next.memory_limit.value <= 280 << 20);
-        let last = with(Some(&path), 1);
-        assert_eq!((last.action, last.next), (Action::No, None));
-    }
-
-    const FINGERPRINT_WITH_A_KEY: u64 = 6_341_605_501_733_212_899;
-    const FINGERPRINT_OF_RELEASE_0_1: u64 = 17_028_770_182_063_689_586;
-
-    #[test]
-    fn every_word_of_the_question_counts() {
-        let labels = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into_iter().collect();
-        let hints = Hints { build_jobs: Some(4), input_bytes: None };
-        let key = |key| Evidence { key, ..question() };
-        let changed = [
-            key(Key { package: "zlib".into(), ..Key::default() }),
-            key(Key { version: "zlib".into(), ..Key::default() }),
-            key(Key { owner: "zlib".into(), ..Key::default() }),
-            key(Key { labels: labels("a", "bc"), ..Key::default() }),
-            key(Key { labels: labels("ab", "c"), ..Key::default() }),
-            key(Key { hints, ..Key::default() }),
-            Evidence { exit: Some(Exit::Signal(2)), ..question() },
-            Evidence { number: 2, ..question() },
-            Evidence { log_tail: "errors".into(), ..question() },
-            Evidence { container_reason: "error".into(), log_tail: String::new(), ..question() },
-            Evidence { pod_reason: "Evicted".into(), ..question() },
-            Evidence { listed: vec![ListedRun::default()], ..question() },
-            Evidence { listed: vec![ListedRun { id: "7".into(), ..ListedRun::default() }], ..question() },
-            Evidence {
-                listed: vec![ListedRun { finished_unix_ms: Some(7), ..ListedRun::default() }],
-                ..question()
-            },
-        ];
-        let mut seen = std::collections::HashSet::from([fingerprint(&question())]);
-        for other in changed {
-            assert!(seen.insert(fingerprint(&other)), "{other:?}");
-        }
-    }
-
-    async fn ask(ingest: &Ingest, code: i32) -> Result<Verdict, Refusal> {
-        ingest.judge(Evidence { exit: Some(Exit::Code(code)), ..question() }).await
-    }
-
-    async fn ask_all_and_one_more(ingest: &Ingest) {
-        let first = ask(ingest, 1).await.unwrap();
-        for code in 2..=64 {
-            ask(ingest, code).await.unwrap();
-        }
-        assert_eq!(ask(ingest, 65).await, Err(Refusal::Judged { attempt: question().attempt, most: 64 }));
-        assert_eq!(ask(ingest, 1).await, Ok(first));
-        let other = Evidence { attempt: AttemptId::parse("b").unwrap(), ..question() };
-        assert_eq!(ingest.judge(other.clone()).await.unwrap().attempt, other.attempt);
-        assert_eq!(ingest.parts.metrics.refusals.get_or_create(&Kind::of("judged")).get(), 1);
-    }
-
-    #[tokio::test]
-    async fn the_verdicts_on_one_attempt_are_bounded_and_those_that_were_given_stand() {
-        let (ingest, worker) = fixture::ingest(&Store::memory(), 10);
-        tokio::select! {
-            () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
-            () = ask_all_and_one_more(&ingest) => {}
-        }
-    }
-
-    async fn ask_aside(ingest: &Ingest, store: &Store) {
-        let asked = |code| Evidence { exit: Some(Exit::Code(code)), ..question() };
-        for code in 1..=65 {
-            assert!(ingest.judge_aside(asked(code)).await.unwrap().given_unix_ms.is_some());
-        }
-        assert_eq!(store::count_verdicts(store, &question().attempt, 100).await, Ok(0));
-        let kept = ingest.judge(asked(1)).await.unwrap();
-        assert_eq!(ingest.judge_aside(asked(1)).await, Ok(kept), "the same question, the same verdict");
-    }
-
-    #[tokio::test]
-    async fn what_is_asked_aside_leaves_nothing_behind_and_takes_no_place() {
-        let store = Store::memory();
-        let (ingest, worker) = fixture::ingest(&store, 10);
-        tokio::select! {
-            () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
-            () = ask_aside(&ingest, &store) => {}
-        }
-    }
-
-    async fn last_of_three(ingest: &Ingest, store: &Store) {
-        let weighed = ingest.weigh(question()).await.unwrap().1;
-        let mut batch = store::Batch::default();
-        for (fingerprint, given_unix_ms) in [(1, Some(20)), (2, Some(30)), (3, None)] {
-            let verdict = Verdict { given_unix_ms, ..weighed.clone() };
-            store::put_verdict(&mut batch, fingerprint, &verdict).unwrap();
-        }
-        store.commit(batch).await.unwrap();
-        let last = ingest.last_verdict(&question().attempt).await.unwrap().unwrap();
-        assert_eq!(last.given_unix_ms, Some(30));
-        assert_eq!(ingest.last_verdict(&AttemptId::parse("other").unwrap()).await, Ok(None));
-    }
-
-    #[tokio::test]
-    async fn the_verdict_that_is_shown_is_the_one_given_last() {
-        let store = Store::memory();
-        let (ingest, worker) = fixture::ingest(&store, 10);
-        tokio::select! {
-            () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
-            () = last_of_three(&ingest, &store) => {}
-        }
-    }
-
-    /// What is kept and answered of a log with a token in the line that says what went wrong.
-    async fn ask_with_a_secret(ingest: &Ingest, store: &Store) {
-        let token = "glpat-aB3dE6gH9jK2mN5pQ8sT";
-        let log_tail =
-            format!("x.c:1:1: error: 'foo' undeclared in https://robot:{token}@gitlab.example/x\n");
-        let labels = [("mirror".to_owned(), token.to_owned())].into_iter().collect();
-        let key = Key { package: "zlib".into(), labels, ..Key::default() };
-        let asked = Evidence { key, log_tail, failure_reason: token.into(), ..question() };
-        let verdict = ingest.judge(asked.clone()).await.unwrap();
-        assert_eq!(verdict.cause, Cause::Deterministic, "{verdict:?}");
-        let aside = ingest.judge_aside(Evidence { number: 2, ..asked }).await.unwrap();
-        let kept = store::read_verdicts(store, &question().attempt, 10).await.unwrap();
-        let shown = format!("{verdict:?} {aside:?} {kept:?}");
-        assert!(shown.contains("[MASKED]") && !shown.contains("aB3dE6gH"), "{shown}");
-    }
-
-    #[tokio::test]
-    async fn no_secret_of_a_log_is_kept_or_answered() {
-        let store = Store::memory();
-        let (ingest, worker) = fixture::ingest(&store, 10);
-        tokio::select! {
-            () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
-            () = ask_with_a_secret(&ingest, &store) => {}
+            None => Err(not_measured(asked).into()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The only writer: takes attempts, samples, ends and verdicts in, and has them on disk before it says so.
+//! The only writer but of tickets, which the ticketing writes: takes attempts, samples, ends and verdicts in, and has them on disk before it says so.
 //!
 //! One task, the worker, owns the open attempts. Everybody else sends it requests over one bounded queue and waits for the
 //! answer. The worker takes what has gathered, checks it, commits it with one sync, and then answers all of it. While the disk syncs,
@@ -23,6 +23,7 @@ mod roll;
 mod round;
 mod session;
 mod settle;
+mod settling;
 mod silence;
 mod stage;
 mod start;

@@ -66,7 +66,16 @@ mod tests {
 
     fn finish() -> Finish {
         let (wall, totals) = (Millis(2000), Totals::default());
-        Finish { attempt: id(), last_sequence: 1, lost: 0, wall, exit: None, totals, phases: Vec::new() }
+        Finish {
+            attempt: id(),
+            last_sequence: 1,
+            lost: 0,
+            wall,
+            exit: None,
+            totals,
+            phases: Vec::new(),
+            keeps_ticket: false,
+        }
     }
 
     /// Works with a server until `story` is over.

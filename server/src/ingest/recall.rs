@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        domain::{Cause, JobName, Opening, Outcome, Outlook, Signature, test_summary},
+        domain::{Cause, JobName, Opening, Outcome, test_summary},
         ingest::{Ingest, fixture},
         store::{Batch, Kind, Store},
     };
@@ -160,20 +160,7 @@ mod tests {
     }
 
     fn verdict(of: &Summary) -> Verdict {
-        let signature = Some(Signature { id: "0123456789abcdef".into(), line: "make: *** Error 2".into() });
-        Verdict {
-            attempt: of.attempt.clone(),
-            action: Action::AsIs,
-            cause: Cause::Unknown,
-            confidence: 0.5,
-            evidence: Vec::new(),
-            next: None,
-            attempts_left: 1,
-            reason: String::new(),
-            outlook: Outlook { signature, ..Outlook::default() },
-            given_unix_ms: None,
-            job: None,
-        }
+        fixture::verdict(&of.attempt)
     }
 
     /// One attempt that is too old, one that failed, and its retry, which passed.

@@ -1,7 +1,10 @@
 //! What the worker has checked and not yet committed: one batch for the store, the attempts as they will be, and the answers
 //! that go out when it is on disk. If the commit fails, all of it is dropped, and nothing has changed.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use super::{refusal::Refusal, request::Answer, request::Opened, session::Session};
 use crate::{
@@ -21,6 +24,8 @@ pub(super) struct Round {
     pub(super) promises: Vec<Promise>,
     /// Attempts that are new.
     pub(super) begun: Vec<Arc<Attempt>>,
+    /// Attempts with a verdict that is new.
+    pub(super) judged: HashSet<AttemptId>,
     pub(super) samples: u64,
     pub(super) lost: u64,
 }
@@ -54,11 +59,6 @@ impl Round {
         self.staged.insert(staged.session.attempt.id.clone(), staged);
     }
 
-    /// A verdict waits to be on disk.
-    pub(super) fn holds_verdict(&self) -> bool {
-        self.promises.iter().any(|promise| matches!(promise, Promise::Recorded(..)))
-    }
-
     /// Says of everything that it did not happen.
     pub(super) fn refuse(self, refusal: &Refusal) {
         self.promises.into_iter().for_each(|promise| promise.break_with(refusal.clone()));
@@ -66,9 +66,13 @@ impl Round {
 
     /// Another request might not fit.
     pub(super) fn is_full(&self) -> bool {
-        self.batch.operations() + RESERVE_OPERATIONS > BATCH_OPERATIONS
-            || self.batch.bytes() + RESERVE_BYTES > BATCH_BYTES
+        is_full(&self.batch)
     }
+}
+
+/// Another request might not fit.
+pub(super) fn is_full(batch: &Batch) -> bool {
+    batch.operations() + RESERVE_OPERATIONS > BATCH_OPERATIONS || batch.bytes() + RESERVE_BYTES > BATCH_BYTES
 }
 
 impl Promise {

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::refusal::Refusal;
 use crate::{
-    domain::{Attempt, AttemptId, Exit, Fault, Millis, Phase, Progress, Sample, Totals},
+    domain::{Attempt, AttemptId, Exit, Fault, Millis, Phase, Progress, Sample, Told, Totals},
     placing::Held,
 };
 
@@ -60,6 +60,8 @@ pub(crate) struct Finish {
     pub(crate) totals: Totals,
     /// In order, not overlapping, within `wall`.
     pub(crate) phases: Vec<Phase>,
+    /// Another try may follow in the place of its ticket, which holds it.
+    pub(crate) keeps_ticket: bool,
 }
 
 /// One open attempt.
@@ -81,6 +83,8 @@ pub(crate) struct Session {
     pub(crate) heard: Heard,
     /// Its place in the pool it runs in, where that is known.
     pub(crate) place: Option<Held>,
+    /// What a CI system told of its end, which its agent has not told yet.
+    pub(crate) told: Option<Arc<Told>>,
 }
 
 /// A moment, by two clocks: that of the wall says when an attempt ended, the other one how long its agent is silent, whatever
@@ -103,6 +107,7 @@ impl Session {
             holder: None,
             heard,
             place: None,
+            told: None,
         }
     }
 
@@ -152,8 +157,8 @@ impl Session {
         batch.lost = batch.first_sequence.saturating_sub(expected);
         batch.first_sequence = batch.first_sequence.max(expected);
         for (index, sample) in batch.samples.iter().enumerate() {
-            let place = format!("batch.samples[{}]", index + known);
-            self.progress.add(sample).map_err(|fault| fault.within(&place))?;
+            let place = |fault: Fault| fault.within(&format!("batch.samples[{}]", index + known));
+            self.progress.add(sample).map_err(place)?;
         }
         let added = batch.samples.len() as u64;
         self.acknowledged = batch.first_sequence + added - 1;
@@ -218,7 +223,16 @@ mod tests {
     fn finish(last_sequence: u64, lost: u64, wall: u64) -> Finish {
         let attempt = AttemptId::parse("a").unwrap();
         let (wall, totals) = (Millis(wall), Totals::default());
-        Finish { attempt, last_sequence, lost, wall, exit: None, totals, phases: Vec::new() }
+        Finish {
+            attempt,
+            last_sequence,
+            lost,
+            wall,
+            exit: None,
+            totals,
+            phases: Vec::new(),
+            keeps_ticket: false,
+        }
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! | it ended, and nobody saw how | its summary is put again with outcome and cause, and the history has the new one |
 //! | it ended, and somebody saw how | nothing: what was seen counts more, and what was told first |
 //! | it found its work done already, whoever saw it end | its summary is put again with this mark, and teaches nothing |
-//! | it is open, or not known yet | remembered until its end, in memory and bounded |
+//! | it is open | kept with it until its end |
+//! | it is not known yet | remembered until it opens, in memory and bounded |
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -17,31 +18,26 @@ use tokio::sync::{mpsc::error::TrySendError, oneshot};
 
 use super::{
     Ingest,
-    refusal::Refusal,
     request::{Request, Settled},
-    stage::unwritable,
-    worker::Worker,
 };
 use crate::{
     domain::{AttemptId, End, Evidence, Outcome, Summary, Told},
-    metrics::Kind,
     retry,
-    store::{self, Batch},
 };
 
-/// Ends that are remembered until their attempt ends: the jobs of a few hours, most of which no agent ever measures. About 3 MB.
+/// Ends that are remembered until their attempt opens: the jobs of a few hours, most of which no agent ever measures. About 3 MB.
 const REMEMBERED: usize = 10_000;
 
-/// Ends that came before their attempt's, oldest first.
+/// Ends that came before their attempt, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
-    ends: HashMap<AttemptId, Told>,
+    ends: HashMap<AttemptId, Arc<Told>>,
     order: VecDeque<AttemptId>,
 }
 
 impl Remembered {
     /// Keeps the first word on each attempt. The oldest is forgotten for it, if there are too many.
-    fn keep(&mut self, id: AttemptId, told: &Told) {
+    pub(super) fn keep(&mut self, id: AttemptId, told: &Arc<Told>) {
         if self.ends.contains_key(&id) {
             return;
         }
@@ -50,11 +46,11 @@ impl Remembered {
             self.ends.remove(&oldest);
         }
         self.order.push_back(id.clone());
-        self.ends.insert(id, told.clone());
+        self.ends.insert(id, Arc::clone(told));
     }
 
     /// What was told of this attempt.
-    pub(super) fn of(&self, id: &AttemptId) -> Option<&Told> {
+    pub(super) fn of(&self, id: &AttemptId) -> Option<&Arc<Told>> {
         self.ends.get(id)
     }
 }
@@ -83,42 +79,6 @@ impl Ingest {
             Ok(()) => true,
             Err(TrySendError::Full(_) | TrySendError::Closed(_)) => false,
         }
-    }
-}
-
-impl Worker {
-    /// Settles the attempt that is meant, now or when it ends.
-    pub(super) async fn settle(&mut self, told: Told) -> Settled {
-        let settled = self.try_settle(&told).await.unwrap_or_else(|refusal| {
-            tracing::warn!(attempt = ?told.attempts.first(), error = %refusal, "could not settle an attempt");
-            Settled::Unwritable
-        });
-        self.parts.metrics.hooks.get_or_create(&Kind::of(settled.as_str())).inc();
-        settled
-    }
-
-    async fn try_settle(&mut self, told: &Told) -> Result<Settled, Refusal> {
-        for id in told.attempts.iter().filter(|id| !self.sessions.contains_key(*id)) {
-            let stored = store::read_summary(&self.parts.store, id).await;
-            let Some(summary) = stored.map_err(|error| Refusal::Unreadable(error.to_string()))? else {
-                continue;
-            };
-            let Some(settled) = settled(&summary, told) else { return Ok(Settled::Known) };
-            let mut batch = Batch::default();
-            store::put_summary(&mut batch, &settled).map_err(unwritable)?;
-            self.parts.store.commit(batch).await.map_err(unwritable)?;
-            let cause = settled.cause.map_or("none", |cause| cause.as_str());
-            tracing::info!(attempt = %id, outcome = ?settled.outcome, cause, "settled how an attempt ended");
-            if self.unsettled.settle(id) {
-                self.parts.metrics.ended(&settled);
-            }
-            self.parts.learned.settle(settled);
-            return Ok(Settled::Now);
-        }
-        for id in &told.attempts {
-            self.remembered.keep(id.clone(), told);
-        }
-        Ok(Settled::Remembered)
     }
 }
 
@@ -211,8 +171,8 @@ mod tests {
         let mut remembered = Remembered::default();
         let id = |n: usize| AttemptId::parse(&n.to_string()).unwrap();
         for n in 0..REMEMBERED + 5 {
-            remembered.keep(id(n), &told(End::Failed, ""));
-            remembered.keep(id(n), &told(End::Succeeded, ""));
+            remembered.keep(id(n), &told(End::Failed, "").into());
+            remembered.keep(id(n), &told(End::Succeeded, "").into());
         }
         assert_eq!((remembered.ends.len(), remembered.order.len()), (REMEMBERED, REMEMBERED));
         assert!(remembered.of(&id(4)).is_none());

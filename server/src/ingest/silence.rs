@@ -13,16 +13,13 @@ use crate::{domain::Totals, store::Mode};
 const STEP: usize = 256;
 
 impl Worker {
-    /// Gives the places of tickets back whose agents are silent for long enough, far before their attempts are closed: others wait.
+    /// Gives places in pools back whose agents are silent for long enough, far before their attempts are closed: others wait.
     pub(super) fn free_silent(&self) {
         let patience = self.parts.placing.now().terms().patience.silent_within_ms;
         let (now, patience) = (self.now().moment, Duration::from_millis(patience));
-        let in_place = |session: &&Session| session.attempt.opening.ticket.is_some();
-        for session in self.sessions.values().filter(in_place) {
-            if session.is_silent(now, patience) {
-                self.parts.ticketing.end(&session.attempt);
-            }
-        }
+        let sessions = self.sessions.values();
+        let heard = sessions.map(|session| (&*session.attempt, session.is_silent(now, patience)));
+        self.parts.ticketing.hear(heard);
     }
 
     /// Closes attempts whose agent has been silent for too long, some of them; true if there may be more. Nobody saw their end.
@@ -58,6 +55,7 @@ pub(super) fn abandoned(session: &Session) -> Finish {
         wall: session.progress.last.map(|last| last.elapsed).unwrap_or_default(),
         exit: None,
         totals: Totals::default(),
+        keeps_ticket: false,
         phases: Vec::new(),
     }
 }

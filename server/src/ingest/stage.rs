@@ -76,6 +76,7 @@ impl Worker {
         store::put_attempt(&mut round.batch, attempt).map_err(unwritable)?;
         let mut session = Session::new(Arc::new(attempt.clone()), self.now());
         round.begun.push(Arc::clone(&session.attempt));
+        session.told = self.remembered.of(&attempt.id).cloned();
         let has_ticket = attempt.opening.ticket.is_some();
         session.place =
             self.parts.placing.places().hold(&attempt.opening.pool, &attempt.resources, has_ticket);
@@ -137,13 +138,16 @@ impl Worker {
         answer: Answer<Verdict>,
     ) {
         // the same question may have been asked twice at once: the first answer stands
-        if round.holds_verdict() || self.flight.holds_verdict() {
+        if round.judged.contains(&verdict.attempt) || self.flight.holds_verdict_on(&verdict.attempt) {
             self.commit(round).await;
         }
         match store::read_verdict(&self.parts.store, &verdict.attempt, fingerprint).await {
             Ok(Some(first)) => drop(answer.send(Ok(first))),
             Ok(None) => match self.put_verdict(round, fingerprint, verdict).await {
-                Ok(()) => round.promises.push(Promise::Recorded(answer, Box::new(verdict.clone()))),
+                Ok(()) => {
+                    round.judged.insert(verdict.attempt.clone());
+                    round.promises.push(Promise::Recorded(answer, Box::new(verdict.clone())));
+                }
                 Err(refusal) => drop(answer.send(Err(refusal))),
             },
             Err(error) => drop(answer.send(Err(unreadable(&error)))),
@@ -181,6 +185,6 @@ pub(super) fn unwritable(error: impl Display) -> Refusal {
     Refusal::Unwritable(error.to_string())
 }
 
-fn unreadable(error: &StoreError) -> Refusal {
+pub(super) fn unreadable(error: &StoreError) -> Refusal {
     Refusal::Unreadable(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! The task that owns the open attempts and is the only one that writes to the store.
+//! The task that owns the open attempts and is the only one that writes what attempts are made of.
 
 use std::{
     collections::HashMap,
@@ -109,7 +109,7 @@ impl Worker {
                     let mut round = std::mem::take(&mut self.round);
                     self.landed(outcome, &mut round).await;
                 }
-                taken = self.queue.recv_many(&mut requests, GATHER), if !self.round.is_full() => {
+                taken = self.queue.recv_many(&mut requests, GATHER) => {
                     if taken == 0 {
                         self.commit_all().await;
                         return self.rolling.release_all();
@@ -180,16 +180,14 @@ impl Worker {
         if self.flight.is_empty() {
             self.launch(&mut round).await;
         }
+        // what is full was handed to the store
+        debug_assert!(!round.is_full(), "the next requests find room");
         self.round = round;
         if finishing.is_empty() && settling.is_empty() {
             return self.count_open();
         }
         self.commit_all().await;
-        for (told, answer) in settling {
-            let settled = self.settle(told).await;
-            // nobody need wait for it
-            let _told = answer.map(|answer| answer.send(settled));
-        }
+        self.settle_all(settling).await;
         self.seal_all(finishing).await;
         self.count_open();
     }

@@ -3,7 +3,10 @@
 use std::{fs, path::Path, time::Duration};
 
 use super::*;
-use crate::domain::{Action, AttemptId, Exit};
+use crate::{
+    domain::{Action, AttemptId, Exit},
+    patience::eventually,
+};
 
 const RULE: &str = "[[rule]]\nid = \"moon\"\ncause = \"contention\"\npattern = 'the moon is full'\n";
 const NEVER: &str = "[[terms]]\ncause = \"contention\"\nretries = 0\n";
@@ -133,9 +136,7 @@ async fn a_look_that_hangs_does_not_hold_the_end() {
     let hanging = judging.0.stamps.lock().unwrap();
     let stop = async {
         // the test, the watch and its look hold one each
-        while Arc::strong_count(&judging.0) < 3 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        eventually("the look begins", async || Arc::strong_count(&judging.0), |count| *count >= 3).await;
         end.cancel();
     };
     let watch = judging.clone().watch(end.clone());

@@ -69,6 +69,12 @@ impl Use for Family<Judged, Counter> {
     }
 }
 
+impl Use for Family<OfIssuer, Gauge> {
+    fn once(&self) {
+        self.get_or_create(&OfIssuer { issuer: "some".to_owned() }).set(1);
+    }
+}
+
 impl Use for Family<InPool, Gauge> {
     fn once(&self) {
         self.get_or_create(&InPool { pool: "some".to_owned(), state: "wanted" }).set(1);

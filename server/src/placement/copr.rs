@@ -13,6 +13,8 @@ const ENTRIES: usize = 500;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Copr {
     pub(super) entries: Vec<Entry>,
+    /// Line of the file before its first one.
+    pub(super) before: usize,
 }
 
 /// One pattern and its tags.
@@ -79,7 +81,7 @@ impl Reader<'_> {
         if !self.rest().is_empty() {
             return Err(self.wrong("holds something behind its closing bracket".to_owned()));
         }
-        Ok(Copr { entries })
+        Ok(Copr { entries, before: 0 })
     }
 
     fn entry(&mut self) -> Result<Entry, Wrong> {

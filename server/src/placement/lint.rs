@@ -11,8 +11,9 @@ use super::{
     Placement,
     kind::Kind,
     pattern::Pattern,
-    rule::{Field, Rule},
-    subject::REF_CLASSES,
+    pool::Pool,
+    rule::{Field, Rule, Wanted},
+    subject::{self, REF_CLASSES},
 };
 
 /// Something that is allowed and surely not meant.
@@ -38,22 +39,20 @@ impl Placement {
         let mut alive: Vec<&Rule> = Vec::new();
         for rule in &self.rules {
             let dead = rule.fields.iter().find(|(field, pattern)| is_dead(field, pattern));
-            let dead =
-                dead.map(|(field, pattern)| format!("no {} can match '{}'", field.name(), pattern.as_str()));
-            let hidden = || {
-                let first = alive.iter().find(|first| self.takes_all_of(first, rule))?;
-                Some(format!("never reached, {} takes all that it would", first.describe()))
-            };
-            match dead.or_else(|| self.leads_nowhere(rule)).or_else(hidden) {
-                Some(why) => {
-                    let text = format!("rule {}: {why}", rule.name);
-                    found.push(Warning { line: rule.line, text });
-                }
-                None => {
-                    found.extend(self.dead_entries(rule));
-                    alive.push(rule);
-                }
+            let dead = dead.map(|(field, pattern)| no_match(field, pattern));
+            if let Some(why) = dead.or_else(|| self.leads_nowhere(rule)).or_else(|| self.is_barred(rule)) {
+                found.push(Warning { line: rule.line, text: format!("rule {}: {why}", rule.name) });
+                continue;
             }
+            found.extend(dead_entries(rule));
+            found.extend(self.entries_without_pool(rule));
+            let Some(first) = alive.iter().find(|first| self.takes_all_of(first, rule)) else {
+                alive.push(rule);
+                continue;
+            };
+            let text =
+                format!("rule {}: never reached, {} takes all that it would", rule.name, first.describe());
+            found.push(Warning { line: rule.line, text });
         }
         found.extend(self.odd_pools(&alive));
         found.sort_by_key(|warning| warning.line);
@@ -63,20 +62,73 @@ impl Placement {
     /// Whether `first` takes whatever `rule` would.
     fn takes_all_of(&self, first: &Rule, rule: &Rule) -> bool {
         let fields = first.fields.iter().all(|(field, pattern)| {
-            rule.fields.iter().any(|(other, narrow)| other == field && pattern.covers(narrow))
+            let narrower =
+                || rule.fields.iter().any(|(other, narrow)| other == field && pattern.covers(narrow));
+            takes_any(field, pattern) || narrower()
         });
         let over = first.over.iter().all(|over| rule.over.iter().any(|other| over.covers(*other)));
         fields && over && first.copr.is_none() && self.lets_in_all_of(first, rule)
     }
 
+    /// Why a rule puts nothing anywhere, whatever it matches.
+    fn leads_nowhere(&self, rule: &Rule) -> Option<String> {
+        if let (Wanted::Tags(tags), true) = (&rule.wanted, self.pools_of(rule).is_empty()) {
+            return Some(format!("no pool has all of the tags {}", tags.join(", ")));
+        }
+        let (_, pattern) = rule.fields.iter().find(|(field, _)| *field == Field::Arch)?;
+        let named = |archs: Vec<String>| archs.iter().map(|arch| subject::named(arch)).collect();
+        let texts = pattern.texts().filter(|archs| !archs.is_empty());
+        let families: Vec<&str> = texts.map(named).or_else(|| pattern.families())?;
+        let runs = |pool: &Pool| families.iter().any(|family| pool.runs(family));
+        let pools = self.pools_of(rule);
+        let names = || pools.iter().map(|pool| format!("{} ({})", pool.name, pool.arch)).collect::<Vec<_>>();
+        (!pools.iter().any(|pool| runs(pool))).then(|| {
+            format!("nothing that matches arch '{}' runs in {}", pattern.as_str(), names().join(", "))
+        })
+    }
+
+    /// The pools into which a rule may put what it takes; with a table of Copr's, some of them.
+    fn pools_of(&self, rule: &Rule) -> Vec<&Pool> {
+        match &rule.wanted {
+            Wanted::Pool(name) => self.pool(name).into_iter().collect(),
+            Wanted::Tags(tags) => {
+                self.pools.iter().filter(|pool| tags.iter().all(|tag| pool.tags.contains(tag))).collect()
+            }
+        }
+    }
+
     /// Whether one of the pools of `first` takes every attempt for which `rule` has a pool: it asks nobody who they are, and
     /// has the same processors.
     fn lets_in_all_of(&self, first: &Rule, rule: &Rule) -> bool {
-        let narrow = self.meant(rule);
-        self.meant(first)
+        let narrow = self.pools_of(rule);
+        self.pools_of(first)
             .into_iter()
             .filter(|pool| pool.allowed.is_empty())
             .any(|pool| pool.arch.is_empty() || narrow.iter().all(|other| other.arch == pool.arch))
+    }
+}
+
+fn no_match(field: &Field, pattern: &Pattern) -> String {
+    format!("no {} can match '{}'", field.name(), pattern.as_str())
+}
+
+/// Entries of a table of Copr's that no key can match, each with its own line.
+fn dead_entries(rule: &Rule) -> impl Iterator<Item = Warning> {
+    rule.copr.iter().flat_map(|copr| {
+        let dead = copr.entries.iter().filter(|entry| is_dead(&Field::Key, &entry.pattern));
+        dead.map(|entry| Warning {
+            line: copr.before + entry.line,
+            text: format!("rule {}: copr: {}", rule.name, no_match(&Field::Key, &entry.pattern)),
+        })
+    })
+}
+
+/// Whether every value of a field matches, as far as that is known.
+fn takes_any(field: &Field, pattern: &Pattern) -> bool {
+    match field {
+        Field::RefClass => REF_CLASSES.into_iter().all(|class| pattern.is_match(class)),
+        Field::Kind => Kind::ALL.into_iter().all(|kind| pattern.is_match(kind.as_str())),
+        _ => pattern.is_any(),
     }
 }
 

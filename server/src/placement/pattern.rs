@@ -4,7 +4,7 @@
 use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::{
     Hir,
-    literal::{ExtractKind, Extractor, Seq},
+    literal::{ExtractKind, Extractor, Literal},
 };
 
 use super::subject;
@@ -64,20 +64,34 @@ impl Pattern {
         self.hir.properties().minimum_len().is_none_or(|least| least > bytes)
     }
 
+    /// Whether every text matches, as far as that is known.
+    pub(super) fn is_any(&self) -> bool {
+        matches!(self.text.as_str(), ".*" | "(?s).*")
+    }
+
+    /// All texts that may match, if there are only a few.
+    pub(super) fn texts(&self) -> Option<Vec<String>> {
+        let words = Extractor::new().extract(&self.hir);
+        let words = words.literals().filter(|literals| literals.iter().all(Literal::is_exact))?;
+        let texts = words.iter().map(|word| String::from_utf8(word.as_bytes().to_vec()).ok());
+        texts.collect()
+    }
+
     /// Whether whatever matches `other` matches this one. False where that is not known.
     pub(super) fn covers(&self, other: &Self) -> bool {
-        if self.text == other.text || matches!(self.text.as_str(), ".*" | "(?s).*") {
+        if self.text == other.text || self.is_any() {
             return true;
         }
-        other.words().is_some_and(|words| words.iter().all(|word| self.is_match(word)))
+        let texts = other.texts().unwrap_or_default();
+        !texts.is_empty() && texts.iter().all(|text| self.is_match(text))
     }
 
     /// Whether no text matches both. False where that is not known.
     pub(super) fn is_apart(&self, other: &Self) -> bool {
-        let none = |words: Option<Vec<String>>, pattern: &Self| {
-            words.is_some_and(|words| words.iter().all(|word| !pattern.is_match(word)))
+        let none = |texts: Option<Vec<String>>, pattern: &Self| {
+            texts.is_some_and(|texts| texts.iter().all(|text| !pattern.is_match(text)))
         };
-        if none(self.words(), other) || none(other.words(), self) {
+        if none(self.texts(), other) || none(other.texts(), self) {
             return true;
         }
         let (Some(own), Some(others)) = (self.ends(ExtractKind::Prefix), other.ends(ExtractKind::Prefix))
@@ -95,21 +109,12 @@ impl Pattern {
         (!families.contains(&"")).then_some(families)
     }
 
-    /// All texts that match, if they are a few words.
-    fn words(&self) -> Option<Vec<String>> {
-        let words = Extractor::new().extract(&self.hir);
-        if words.is_exact() { texts(&words) } else { None }
-    }
-
     /// With what each text begins or ends that matches; `None` if that may be anything.
     fn ends(&self, kind: ExtractKind) -> Option<Vec<String>> {
-        texts(&Extractor::new().kind(kind).extract(&self.hir))
+        let words = Extractor::new().kind(kind).extract(&self.hir);
+        let words = words.literals().filter(|words| !words.is_empty())?;
+        words.iter().map(|word| String::from_utf8(word.as_bytes().to_vec()).ok()).collect()
     }
-}
-
-fn texts(words: &Seq) -> Option<Vec<String>> {
-    let words = words.literals().filter(|words| !words.is_empty())?;
-    words.iter().map(|word| Some(std::str::from_utf8(word.as_bytes()).ok()?.to_owned())).collect()
 }
 
 /// The last line of what the parser says; before it stands a picture.
@@ -121,6 +126,13 @@ fn short(error: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_few_texts_that_an_expression_matches_are_known() {
+        let of = |text| Pattern::whole(text).unwrap().texts();
+        assert_eq!(of("x86_64|arm64").unwrap(), ["x86_64", "arm64"]);
+        assert_eq!((of("linux-.*"), of("a+")), (None, None));
+    }
 
     #[test]
     fn an_expression_matches_the_whole_text_or_not_at_all() {

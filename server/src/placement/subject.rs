@@ -80,10 +80,7 @@ impl<'k> Subject<'k> {
             ref_class: ref_class(&key.git_ref),
             kind: Kind::of(key),
             security: is_security(key),
-            family: match family(&key.arch) {
-                "" if !key.arch.trim().is_empty() && !ANY.contains(&key.arch.trim()) => OTHER,
-                family => family,
-            },
+            family: named(&key.arch),
             key,
         }
     }
@@ -187,6 +184,14 @@ const FAMILIES: [(&str, &[&str]); 9] = [
     ("armv7", &["arm", "armv7", "armv7l", "armv7hl", "armhf", "armhfp"]),
     ("i686", &["386", "x86", "i386", "i486", "i586", "i686"]),
 ];
+
+/// The family that an architecture names: empty if it says nothing of processors, [`OTHER`] if it names some that are not known.
+pub(super) fn named(arch: &str) -> &'static str {
+    match family(arch) {
+        "" if !arch.trim().is_empty() && !ANY.contains(&arch.trim()) => OTHER,
+        family => family,
+    }
+}
 
 /// The family of processors in the name of an architecture or a chroot, for example that of `linux-debian12-x86_64_v3`.
 /// Empty if none of its words is known, in whatever case it is written.

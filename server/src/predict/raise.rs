@@ -21,7 +21,11 @@ pub(super) fn raise(own: &mut Prediction, all: Prediction, known: bool) -> bool 
         if all.value > own.value {
             let most = own.value.saturating_mul(MOST);
             let is_too_much = known && all.value > most;
-            *own = if is_too_much { Quantity { value: most, ..all } } else { all };
+            *own = all;
+            if is_too_much {
+                own.value = most;
+                own.basis.bound = format!("{MOST} times what trusted attempts say");
+            }
             (raised, held) = (true, held || is_too_much);
         }
     };

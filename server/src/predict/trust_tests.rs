@@ -160,6 +160,7 @@ fn whoever_claims_to_need_the_largest_machine_raises_what_is_known_to_a_few_time
     }
     let after = predict(&history, &key, &Settings::default());
     assert_eq!(after.memory_limit.value, 4 * before.memory_limit.value, "{}", after.reason);
+    assert_eq!(after.memory_limit.basis.bound, "4 times what trusted attempts say");
     assert!(after.reason.ends_with("raise it, to 4 times what trusted ones say at most"), "{}", after.reason);
     assert!(predict_above(&history, &key, &Settings::default(), failed) <= Bytes(4 * above.0));
 }

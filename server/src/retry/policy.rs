@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{AttemptId, Bytes, Cause, Key, Millis};
+use crate::domain::{AttemptId, Bytes, Cause, Fnv, Key, Millis};
 
 /// What the operator decides about retries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -162,11 +162,9 @@ impl Terms {
     }
 }
 
-/// A number from 0 to 1 that belongs to an attempt: chance that can be repeated. FNV-1a (draft-eastlake-fnv).
+/// A number from 0 to 1 that belongs to an attempt: chance that can be repeated.
 pub(super) fn chance(attempt: &AttemptId) -> f64 {
-    let hash = attempt.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = Fnv::default().with(attempt.as_str().bytes()).value();
     // the upper half is mixed best
     let upper = u32::try_from(hash.rotate_left(29) & 0xffff_ffff).unwrap_or(0);
     f64::from(upper) / f64::from(u32::MAX)

@@ -4,7 +4,7 @@
 //! everything in `/tmp`. Names of files stay: an error in another file is another error.
 
 use super::classify::Finding;
-use crate::domain::{Cause, EvidenceSource, Signature};
+use crate::domain::{Cause, EvidenceSource, Fnv, Signature};
 
 /// Most bytes of a line that count.
 const MOST: usize = 400;
@@ -22,10 +22,9 @@ pub(super) fn of(finding: &Finding) -> Option<Signature> {
     Some(Signature { id, line })
 }
 
-/// FNV-1a, 64 bits (draft-eastlake-fnv): the same in every release, because it is kept on disk.
+/// The same in every release, because it is kept on disk.
 fn hash(cause: &str, line: &str) -> u64 {
-    let bytes = cause.bytes().chain([0]).chain(line.bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    Fnv::default().with(cause.bytes().chain([0]).chain(line.bytes())).value()
 }
 
 /// The line without what changes from run to run.
@@ -80,6 +79,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn the_name_of_a_failure_is_the_same_in_every_release() {
+        assert_eq!(format!("{:016x}", hash("oom", "make.. . Error")), "8306686762c367b8");
+    }
 
     #[test]
     fn what_changes_from_run_to_run_is_left_out() {

@@ -24,6 +24,7 @@ mod report;
 mod run;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub(crate) use fleet::Fleet;
 pub(crate) use outcome::Outcome;

@@ -87,6 +87,18 @@ impl<'f> Nodes<'f> {
         self.used
     }
 
+    /// Cores and memory that nobody on any node, and on no node that could be opened, has more of: who asks for more must wait.
+    pub(super) fn most_free(&self) -> (u64, u64) {
+        let mut most = (0, 0);
+        for (nodes, kind) in self.open.iter().zip(&self.fleet.kinds) {
+            let all_open = nodes.len() >= kind.most && nodes.iter().all(Option::is_some);
+            let new = (!all_open).then_some((kind.milli, kind.memory.0));
+            let free = nodes.iter().flatten().map(|node| (node.free_milli, node.free_memory));
+            most = free.chain(new).fold(most, |most, free| (most.0.max(free.0), most.1.max(free.1)));
+        }
+        most
+    }
+
     fn node(&mut self, (kind, number): Slot) -> Option<&mut Node> {
         self.open.get_mut(kind)?.get_mut(number)?.as_mut()
     }

@@ -6,6 +6,7 @@ use super::{
     fleet::Fleet,
     nodes::{Nodes, Size, Slot},
     outcome::Outcome,
+    waiting::Waiting,
 };
 use crate::{
     domain::{Bytes, Millis},
@@ -80,7 +81,7 @@ pub(crate) fn run(
         policy,
         nodes,
         builds: Vec::new(),
-        queue: Vec::new(),
+        queue: Waiting::new(),
         events: BinaryHeap::new(),
         outcome: Outcome::default(),
     };
@@ -124,7 +125,7 @@ struct Day<'d> {
     nodes: Nodes<'d>,
     builds: Vec<Build>,
     /// Builds that wait, the oldest first. As many as there are rows at most.
-    queue: Vec<usize>,
+    queue: Waiting,
     events: BinaryHeap<Reverse<(u64, Event)>>,
     outcome: Outcome,
 }
@@ -181,7 +182,7 @@ impl Day<'_> {
         self.outcome.builds += 1;
         self.nodes.close_idle(now_ms);
         if !self.start(build, now_ms) {
-            self.queue.push(build);
+            self.queue.push(build, size);
         }
     }
 
@@ -205,19 +206,23 @@ impl Day<'_> {
 
     /// Tries all who wait, the oldest first.
     fn start_waiting(&mut self, now_ms: u64) {
-        // whoever asks for no less than one that did not fit just now does not fit either
-        let mut too_large: Vec<Size> = Vec::new();
-        for number in std::mem::take(&mut self.queue) {
-            let Some(size) = self.builds.get(number).map(|build| build.size) else { continue };
-            let hopeless = too_large.iter().any(|other| {
-                other.is_long == size.is_long && size.milli >= other.milli && size.memory >= other.memory
-            });
-            if hopeless {
-                self.queue.push(number);
-            } else if !self.start(number, now_ms) {
-                self.queue.push(number);
-                too_large.push(size);
+        // whoever asks for no less than one that did not fit just now does not fit either: a start leaves less room
+        let mut in_vain: Vec<Size> = Vec::new();
+        let (mut from, mut most) = (0, self.nodes.most_free());
+        loop {
+            let mut too_large = |(milli, memory)| {
+                let as_large = |other: &Size| milli >= other.milli && memory >= other.memory;
+                milli > most.0 || memory > most.1 || in_vain.iter().any(as_large)
+            };
+            let Some((at, number, size)) = self.queue.first(from, &mut too_large) else { return };
+            if self.start(number, now_ms) {
+                self.queue.remove(at);
+                most = self.nodes.most_free();
+            } else {
+                in_vain.retain(|other| other.milli < size.milli || other.memory < size.memory);
+                in_vain.push(size);
             }
+            from = at + 1;
         }
     }
 
@@ -249,7 +254,7 @@ impl Day<'_> {
             (build.size, build.waits_since_ms) = (size, now_ms);
         }
         if !self.start(number, now_ms) {
-            self.queue.push(number);
+            self.queue.push(number, size);
         }
     }
 }

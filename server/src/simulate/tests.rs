@@ -205,6 +205,18 @@ fn a_node_never_holds_more_than_it_has_and_a_fleet_never_more_nodes_than_it_may(
 }
 
 #[test]
+fn a_hundred_thousand_builds_that_come_to_a_single_node_are_all_done_in_the_end() {
+    // all but the first wait, of 1,000 sizes; a look at each of them for each end would be a day's work
+    let rows: Vec<Row> = (0..100_000).map(|n| ("a", [n / 1000, 10, 1 + n % 8, 1, 1 + n % 125])).collect();
+    let outcome = simulated(&rows, "8x128GiB:1", Kind::Preset, &terms());
+    assert_eq!((outcome.builds, outcome.lost, outcome.used.peak), (100_000, 0, 1));
+    let hours = |minutes: u64| Bytes(minutes).as_f64() / 60.0;
+    let held: u64 = rows.iter().map(|(_, [_, wall, cores, _, _])| wall * cores).sum();
+    let used = &outcome.used;
+    assert!(near((used.core_hours - used.free_core_hours) / hours(held), 1.0), "{used:?}");
+}
+
+#[test]
 fn a_table_says_whose_sizes_take_how_many_nodes() {
     let rows = [("a", [0, 60, 4, 1, 8]), ("b", [0, 60, 4, 1, 24])];
     let fleet = fleet("8x32GiB");

@@ -7,7 +7,7 @@ use ring::digest;
 use super::{Refusal, Ticketing};
 use crate::{
     answers::Answers,
-    domain::{Claim, Fault, Key, Millis, Prediction},
+    domain::{Claim, Fault, Fnv, Key, Millis, Prediction},
     identity::Identity,
     learned::Learned,
     mask,
@@ -180,12 +180,6 @@ fn fingerprint(asked: &Asked) -> u64 {
         pool,
     ];
     let labels = key.labels.iter().flat_map(|(name, value)| [name, value]);
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let parts = fields.into_iter().chain(labels).chain(tags).map(String::as_str).chain([kind]);
-    for part in parts {
-        for byte in (part.len() as u64).to_be_bytes().into_iter().chain(part.bytes()) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-    hash
+    parts.fold(Fnv::default(), Fnv::with_part).value()
 }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::Refusal;
 use crate::{
-    domain::{Attempt, AttemptId, Claim, Millis, Ticket, TicketId},
+    domain::{Attempt, AttemptId, Claim, Millis, SessionId, Ticket, TicketId},
     metrics::{Kind, Metrics},
     placement::{
         Placement,
@@ -39,6 +39,14 @@ impl View {
     }
 }
 
+/// An open attempt without the place of a ticket.
+#[derive(Debug)]
+struct Beside {
+    pool: String,
+    /// Its agent is heard of: it takes a place.
+    counts: bool,
+}
+
 /// The state behind the lock.
 #[derive(Debug)]
 pub(super) struct Desk {
@@ -52,6 +60,10 @@ pub(super) struct Desk {
     bells: HashMap<TicketId, watch::Sender<()>>,
     ended: HashMap<TicketId, (End, Ticket)>,
     ended_in_order: VecDeque<TicketId>,
+    /// Open attempts that run in a pool without the place of a ticket: as many as attempts are open at most.
+    beside: HashMap<AttemptId, Beside>,
+    /// Tickets whose attempt has ended and may be followed by another one in their place, each with the agent that may give it back.
+    left: HashMap<TicketId, SessionId>,
     metrics: Arc<Metrics>,
 }
 
@@ -65,6 +77,8 @@ impl Desk {
             bells: HashMap::new(),
             ended: HashMap::new(),
             ended_in_order: VecDeque::new(),
+            beside: HashMap::new(),
+            left: HashMap::new(),
             metrics,
         }
     }
@@ -112,16 +126,22 @@ impl Desk {
         self.metrics.tickets_max.set(number(self.tickets.terms().most_open));
     }
 
-    /// An attempt is open: if it names a ticket of its project that holds a place, it runs there. True if that is new.
+    /// An attempt is open: if it names a ticket of its project that holds a place, it runs there; else it runs beside the tickets of
+    /// its pool. True if a ticket has changed.
     pub(super) fn begin(&mut self, attempt: &Attempt) -> bool {
-        let Some(id) = &attempt.opening.ticket else { return false };
+        let Some(id) = &attempt.opening.ticket else {
+            self.occupy(attempt);
+            return false;
+        };
         let is_of_it = self.tickets.get(id).is_some_and(|ticket| ticket.claim.project == attempt.key.project);
         let begun = is_of_it && self.tickets.begin(id, &attempt.id);
         if begun {
+            self.left.remove(id);
             self.changed(id, "attended");
         } else if self.tickets.get(id).is_none_or(|ticket| ticket.attempt.as_ref() != Some(&attempt.id)) {
             self.metrics.ticket_changes.get_or_create(&Kind::of("missed")).inc();
             tracing::debug!(attempt = %attempt.id, ticket = %id, "the attempt's ticket holds no place for it");
+            self.occupy(attempt);
         }
         begun
     }
@@ -147,6 +167,66 @@ impl Desk {
         }
     }
 
+    /// An attempt has ended: so has its ticket, or the place that it took without one. What is granted by that is noted.
+    pub(super) fn end(&mut self, attempt: &Attempt, now: Now) {
+        let mut changes = Vec::new();
+        if let Some(Beside { pool, counts: true }) = self.beside.remove(&attempt.id) {
+            changes.extend(self.tickets.vacate(&pool, now));
+        }
+        if let Some(id) = &attempt.opening.ticket {
+            changes.extend(self.tickets.end(id, &attempt.id, now));
+        }
+        self.note(changes, now);
+    }
+
+    /// An attempt has ended, and another try follows in its place.
+    pub(super) fn leave(&mut self, attempt: &Attempt, now: Now) {
+        let id = attempt.opening.ticket.as_ref().filter(|id| self.tickets.leave(id, &attempt.id, now));
+        match id.cloned() {
+            Some(id) => {
+                self.changed(&id, "kept");
+                self.left.insert(id, attempt.session.clone());
+            }
+            None => self.end(attempt, now),
+        }
+    }
+
+    /// Whether the last attempt in a ticket's place was of this session, and none has followed yet.
+    pub(super) fn was_left_by(&self, id: &TicketId, session: &str) -> bool {
+        self.left.get(id).is_some_and(|left| left.as_str() == session)
+    }
+
+    /// An agent is silent for so long that what its attempt takes is given to others, or is heard of again.
+    pub(super) fn hear(&mut self, attempt: &Attempt, is_silent: bool, now: Now) {
+        let Some(beside) = self.beside.get_mut(&attempt.id) else {
+            if is_silent {
+                self.end(attempt, now);
+                // if it is heard of again, its ticket has ended
+                let beside = Beside { pool: attempt.opening.pool.clone(), counts: false };
+                self.beside.insert(attempt.id.clone(), beside);
+            }
+            return;
+        };
+        if beside.counts != is_silent {
+            return;
+        }
+        beside.counts = !is_silent;
+        if is_silent {
+            let changes = self.tickets.vacate(&beside.pool, now);
+            self.note(changes, now);
+        } else {
+            self.tickets.occupy(&beside.pool);
+        }
+    }
+
+    fn occupy(&mut self, attempt: &Attempt) {
+        let pool = &attempt.opening.pool;
+        if !pool.is_empty() && !self.beside.contains_key(&attempt.id) {
+            self.tickets.occupy(pool);
+            self.beside.insert(attempt.id.clone(), Beside { pool: pool.clone(), counts: true });
+        }
+    }
+
     /// Rings when a ticket changes.
     pub(super) fn bell(&mut self, id: &TicketId) -> watch::Receiver<()> {
         self.bells.entry(id.clone()).or_default().subscribe()
@@ -155,7 +235,8 @@ impl Desk {
     /// Whether nothing is left of any ticket but how it ended.
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
-        self.tickets.is_empty() && self.bells.is_empty() && self.dirty.is_empty()
+        let nobody = self.beside.is_empty() && self.left.is_empty();
+        nobody && self.tickets.is_empty() && self.bells.is_empty() && self.dirty.is_empty()
     }
 
     /// Takes a bell away that nobody hears.
@@ -201,6 +282,7 @@ impl Desk {
             End::Closed => "closed",
             End::Expired => "expired",
         };
+        self.left.remove(&id);
         self.changed(&id, kind);
         self.ended.insert(id.clone(), (end, ticket));
         self.ended_in_order.push_back(id);

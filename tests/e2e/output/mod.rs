@@ -8,24 +8,18 @@ use std::{
     io::Read as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    thread,
 };
 
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use plimsoll_tests::{Agent, Programs, Server};
+use plimsoll_tests::{Agent, Programs, Server, eventually};
 
 use collector::Collector;
 
 /// Bytes of each stream that must come through unchanged.
 const STREAM_BYTES: u64 = 8 << 20;
-
-/// An agent without a server.
-fn alone(dir: &Path) -> Agent {
-    Agent::new(Programs::for_tests(), "none", &dir.join("spool"))
-}
 
 /// Words for `plimsoll run` with a shell script, whose output is read.
 fn read(script: &str) -> Vec<&str> {
@@ -44,7 +38,7 @@ fn every_byte_of_both_streams_comes_through_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let (out, err) = (random_file(&dir.path().join("out")), random_file(&dir.path().join("err")));
     let script = format!("cat {} & cat {} >&2; wait", out.display(), err.display());
-    let ended = alone(dir.path()).command(&read(&script)).output().unwrap();
+    let ended = Agent::alone(dir.path()).command(&read(&script)).output().unwrap();
     assert!(ended.status.success());
     assert!(ended.stdout == fs::read(out).unwrap(), "stdout is not what the command wrote");
     assert!(ended.stderr == fs::read(err).unwrap(), "stderr is not what the command wrote");
@@ -56,7 +50,7 @@ fn two_streams_that_are_one_keep_their_order() {
     let script = "i=0; while [ $i -lt 500 ]; do echo out $i; echo err $i >&2; i=$((i+1)); done";
     let both = dir.path().join("both");
     let file = fs::File::create(&both).unwrap();
-    let agent = alone(dir.path());
+    let agent = Agent::alone(dir.path());
     let mut command = agent.command(&read(script));
     let status = command.stdout(file.try_clone().unwrap()).stderr(file).status().unwrap();
     assert!(status.success());
@@ -69,7 +63,7 @@ fn output_comes_through_before_a_line_ends() {
     let dir = tempfile::tempdir().unwrap();
     let gate = dir.path().join("gate");
     let script = format!("printf 'no line end'; until [ -e {} ]; do sleep 0.02; done", gate.display());
-    let mut child = alone(dir.path()).command(&read(&script)).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Agent::alone(dir.path()).command(&read(&script)).stdout(Stdio::piped()).spawn().unwrap();
     let mut text = [0; 11];
     child.stdout.as_mut().unwrap().read_exact(&mut text).unwrap();
     assert_eq!(&text, b"no line end");
@@ -80,7 +74,7 @@ fn output_comes_through_before_a_line_ends() {
 #[test]
 fn a_reader_that_goes_away_ends_the_build_as_it_always_does() {
     let dir = tempfile::tempdir().unwrap();
-    let mut child = alone(dir.path())
+    let mut child = Agent::alone(dir.path())
         .command(&["run", "--phases", "gitlab", "--quiet", "--", "yes"])
         .stdout(Stdio::piped())
         .spawn()
@@ -91,27 +85,25 @@ fn a_reader_that_goes_away_ends_the_build_as_it_always_does() {
     assert_eq!(child.wait().unwrap().code(), Some(128 + Signal::SIGPIPE as i32));
 }
 
-#[test]
-fn a_daemon_that_keeps_the_stream_open_is_not_waited_for() {
+#[tokio::test]
+async fn a_daemon_that_keeps_the_stream_open_is_not_waited_for() {
     let dir = tempfile::tempdir().unwrap();
-    let answer = alone(dir.path()).call(&read("sleep 1000 & echo $!; exit 5"));
+    let answer = Agent::alone(dir.path()).call(&read("sleep 1000 & echo $!; exit 5"));
     kill(Pid::from_raw(answer.stdout.trim().parse().unwrap()), Signal::SIGKILL).unwrap();
     assert_eq!(answer.code, Some(5));
     // nor one that writes all the time
-    let answer = alone(dir.path()).call(&read("yes >&2 & echo $!"));
+    let answer = Agent::alone(dir.path()).call(&read("yes >&2 & echo $!"));
     assert_eq!(answer.code, Some(0));
     let pid = Pid::from_raw(answer.stdout.trim().parse().unwrap());
-    // it has lost its reader, and so ends by itself
-    while Path::new(&format!("/proc/{pid}/fd/2")).symlink_metadata().is_ok() {
-        thread::yield_now();
-    }
+    let writes = async || fs::read_link(format!("/proc/{pid}/fd/2")).ok();
+    eventually("it ends by itself, as it has lost its reader", writes, Option::is_none).await;
 }
 
 #[test]
 fn what_is_written_behind_the_shells_back_comes_through() {
     let dir = tempfile::tempdir().unwrap();
     let script = "mkfifo f; { sleep 0.1; cat f; } & exec >f; echo through";
-    let mut command = alone(dir.path()).command(&read(script));
+    let mut command = Agent::alone(dir.path()).command(&read(script));
     let ended = command.current_dir(dir.path()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&ended.stdout), "through\n");
 }
@@ -119,7 +111,7 @@ fn what_is_written_behind_the_shells_back_comes_through() {
 #[test]
 fn a_closed_stdout_and_a_signal_are_passed_through() {
     let dir = tempfile::tempdir().unwrap();
-    let agent = alone(dir.path());
+    let agent = Agent::alone(dir.path());
     assert_eq!(agent.call(&read("exec >&- 2>&-; sleep 0.1; exit 6")).code, Some(6));
     assert_eq!(agent.call(&read("kill -9 $$")).code, Some(137));
     assert_eq!(agent.call(&["run", "--phases", "gitlab", "--", "/nonexistent"]).code, Some(127));
@@ -190,8 +182,9 @@ fn in_gitlab_the_report_is_a_folded_page_with_the_servers_advice() {
 #[test]
 fn a_report_that_cannot_be_written_does_not_fail_the_build() {
     let dir = tempfile::tempdir().unwrap();
-    let ran =
-        alone(dir.path()).with("PLIMSOLL_REPORT_FILE", "/nonexistent/report").call(&["run", "--", "true"]);
+    let ran = Agent::alone(dir.path())
+        .with("PLIMSOLL_REPORT_FILE", "/nonexistent/report")
+        .call(&["run", "--", "true"]);
     assert_eq!(ran.code, Some(0));
     assert!(ran.stderr.contains("cannot write the report to /nonexistent/report: No such file"), "{ran:?}");
 }
@@ -199,7 +192,7 @@ fn a_report_that_cannot_be_written_does_not_fail_the_build() {
 #[test]
 fn a_page_says_so_if_there_is_no_server_to_ask() {
     let dir = tempfile::tempdir().unwrap();
-    let ran = alone(dir.path()).with("PLIMSOLL_REPORT", "text").call(&["run", "--", "sleep", "0.1"]);
+    let ran = Agent::alone(dir.path()).with("PLIMSOLL_REPORT", "text").call(&["run", "--", "sleep", "0.1"]);
     assert!(ran.stderr.contains("without history") && ran.stderr.is_ascii(), "{ran:?}");
 }
 

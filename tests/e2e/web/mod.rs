@@ -12,7 +12,7 @@ use std::{
 };
 
 use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
-use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello};
+use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello, quoted};
 use scraper::{Html, Selector};
 
 /// A name that is a script where nobody escapes it.
@@ -96,19 +96,4 @@ async fn deliver(server: &Server, hello: Sent, attempt: &str, samples: u64, code
         },
     ];
     stream.exchange(Sent::Finish(end)).await.unwrap();
-}
-
-/// `text` as one part of a path.
-fn quoted(text: &str) -> String {
-    text.bytes()
-        .map(
-            |byte| {
-                if byte.is_ascii_alphanumeric() {
-                    char::from(byte).to_string()
-                } else {
-                    format!("%{byte:02X}")
-                }
-            },
-        )
-        .collect()
 }

@@ -29,6 +29,8 @@ use crate::{Programs, Server};
 const DISK: &str = "512M";
 /// Longest time between a server's start and the cut, milliseconds: up to the kernel's own write-back after 5 s.
 const LIFE_MS: u64 = 3000;
+/// Looks, a millisecond apart, at a server that is to stand still, before giving up: a minute.
+const LOOKS: u32 = 60_000;
 
 /// An ext4 file system in a file, mounted. Unmounted when this is dropped.
 #[derive(Debug)]
@@ -140,7 +142,7 @@ async fn run_until_cut(
 /// Stops a process, and waits until it stands still.
 fn halt(pid: u32) -> anyhow::Result<()> {
     kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGSTOP)?;
-    loop {
+    for _look in 0..LOOKS {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
         let (_, fields) = stat.rsplit_once(") ").context("no command in stat")?;
         if fields.starts_with('T') {
@@ -148,6 +150,7 @@ fn halt(pid: u32) -> anyhow::Result<()> {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
+    bail!("process {pid} does not stand still")
 }
 
 fn run(command: &mut Command) -> anyhow::Result<String> {

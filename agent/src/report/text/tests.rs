@@ -1,3 +1,5 @@
+//! The page at the end of a build, in both looks.
+
 use plimsoll_proto::v1::{Action, Cause, Exit, OomOrigin, Outlook, Resources, Totals};
 
 use super::*;

@@ -2,7 +2,13 @@
 
 use std::{fs, path::Path};
 
-use super::*;
+use super::{
+    super::{
+        spool::Kept,
+        told::{self, Waits},
+    },
+    *,
+};
 
 fn open(dir: &Path, metrics: &Arc<Metrics>) -> (Spool, Vec<Found>) {
     Spool::open(dir, metrics).unwrap()
@@ -16,10 +22,9 @@ fn files(dir: &Path) -> Vec<String> {
     all
 }
 
-async fn until(what: impl Fn() -> bool) {
-    while !what() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+/// Waits until the names of the files are as they should be.
+async fn until(what: &str, dir: &Path, done: impl Fn(&[String]) -> bool) {
+    eventually(what, async || files(dir), |names| done(names)).await;
 }
 
 /// Whether this is the name of a hook that waits for its attempt.
@@ -51,8 +56,9 @@ async fn what_was_taken_is_worked_on_after_a_stop_and_then_its_file_goes() {
     assert_eq!(house.hooks.take(hook, None).await, Taken::Repeated, "it is known again");
     house.until("judged", 1).await;
     // nobody measured it: what was told waits for an agent
-    until(|| files(dir.path()).iter().all(|name| is_told(name))).await;
-    let key = crate::grpc::checked_key(Some(ended(9, "failed", "zlib@1.3 /abcdefg").job.key)).unwrap();
+    until("each hook waits for its attempt", dir.path(), |names| names.iter().all(|name| is_told(name)))
+        .await;
+    let key = crate::checked::key(Some(ended(9, "failed", "zlib@1.3 /abcdefg").job.key)).unwrap();
     assert!(house.ingest.again(&key).await.unwrap().is_some());
     house.end().await;
 }
@@ -64,7 +70,7 @@ async fn an_end_that_was_told_before_its_attempts_settles_it_after_a_restart() {
     let fake = Fake::start([("projects/2/jobs/5/trace", vec![ok(log)])]).await;
     let house = House::over(&fake, Store::memory(), Some(open(dir.path(), &metrics)));
     house.hooks.take(ended(5, "success", "zlib@1.3 /abcdefg"), None).await;
-    until(|| files(dir.path()).iter().any(|name| is_told(name))).await;
+    until("a hook waits for its attempt", dir.path(), |names| names.iter().any(|name| is_told(name))).await;
     house.end().await;
     // meanwhile the attempt has ended, and its summary is on disk
     let (store, mut batch) = (Store::memory(), store::Batch::default());
@@ -72,10 +78,87 @@ async fn an_end_that_was_told_before_its_attempts_settles_it_after_a_restart() {
     store::put_summary(&mut batch, &summary).unwrap();
     store.commit(batch).await.unwrap();
     let house = House::over(&fake, store, Some(open(dir.path(), &metrics)));
-    until(|| files(dir.path()).is_empty()).await;
+    until("no hook is on disk", dir.path(), <[String]>::is_empty).await;
     let settled = store::read_summary(&house.store, &summary.attempt).await.unwrap().unwrap();
     assert!(settled.unneeded, "as GitLab's log said before the restart");
     assert_eq!(fake.asked().len(), 1, "GitLab is not asked again");
+    house.end().await;
+}
+
+#[tokio::test]
+async fn a_hook_has_the_same_file_in_every_release() {
+    let (dir, metrics) = (tempfile::tempdir().unwrap(), Arc::new(Metrics::new()));
+    let fake = Fake::start([]).await;
+    let house = House::over(&fake, Store::memory(), Some(open(dir.path(), &metrics)));
+    house.hooks.take(ended(5, "canceled", "x"), None).await;
+    house.end().await;
+    let name = files(dir.path()).remove(0);
+    assert!(name.starts_with("17514fcbf5e755d4."), "{name}");
+}
+
+#[tokio::test]
+async fn a_hook_that_comes_while_the_server_stops_is_worked_on_after_the_next_start() {
+    let (dir, metrics) = (tempfile::tempdir().unwrap(), Arc::new(Metrics::new()));
+    let fake = Fake::start([]).await;
+    let house = House::over(&fake, Store::memory(), Some(open(dir.path(), &metrics)));
+    let hooks = house.hooks.clone();
+    house.end().await;
+    assert_eq!(hooks.take(ended(5, "canceled", "x"), None).await, Taken::Later);
+    assert_eq!(hooks.take(ended(5, "canceled", "x"), None).await, Taken::Repeated);
+    let (_spool, found) = open(dir.path(), &metrics);
+    assert_eq!((found.len(), &found[0].ended), (1, &ended(5, "canceled", "x")));
+    fs::remove_dir_all(dir.path().join("hooks")).unwrap();
+    assert_eq!(hooks.take(ended(6, "canceled", "x"), None).await, Taken::Dropped, "and else not taken");
+}
+
+#[tokio::test]
+async fn the_word_on_a_job_whose_agent_died_is_known_after_a_restart_hours_later() {
+    let (dir, metrics) = (tempfile::tempdir().unwrap(), Arc::new(Metrics::new()));
+    let (store, fake, mut batch) = (Store::memory(), Fake::start([]).await, store::Batch::default());
+    let attempt = fixture::attempt("5");
+    store::put_attempt(&mut batch, &attempt).unwrap();
+    store.commit(batch).await.unwrap();
+    let house = House::resumed(&fake, store.clone(), Some(open(dir.path(), &metrics))).await;
+    for job in [5, 6] {
+        house.hooks.take(ended(job, "canceled", "x"), None).await;
+    }
+    until("two hooks wait for their attempts", dir.path(), |names| {
+        names.iter().filter(|name| is_told(name)).count() == 2
+    })
+    .await;
+    house.end().await;
+    let house = House::resumed(&fake, store.clone(), Some(open(dir.path(), &metrics))).await;
+    house.until("remembered", 2).await;
+    let (_spool, found) = open(dir.path(), &metrics);
+    let mut waits = Waits::default();
+    for Found { ended, kept, told_since } in found {
+        waits.add(told::Told { since: told_since.unwrap(), attempts: ended.told.attempts, kept });
+    }
+    let mut later = crate::clock::Clock.now_unix_ms();
+    let mut hours_later = async |ingest: &crate::ingest::Ingest| {
+        later += 2 * 3_600_000;
+        let now = std::time::UNIX_EPOCH + Duration::from_millis(later);
+        waits.give_up(now, ingest).await.into_iter().for_each(Kept::forget);
+        files(dir.path()).len()
+    };
+    assert_eq!(hours_later(&house.ingest).await, 1, "nobody measured the other one");
+    assert_eq!(hours_later(&house.ingest).await, 1);
+    // what a silent attempt ends with
+    let stream = crate::ingest::StreamHandle::new();
+    house.ingest.open(attempt.clone(), &stream).await.unwrap();
+    let finish = crate::ingest::Finish {
+        attempt: attempt.id.clone(),
+        last_sequence: 0,
+        lost: 0,
+        wall: crate::domain::Millis(1000),
+        exit: None,
+        totals: crate::domain::Totals::default(),
+        phases: Vec::new(),
+    };
+    house.ingest.finish(finish, &stream).await.unwrap();
+    let settled = store::read_summary(&store, &attempt.id).await.unwrap().unwrap();
+    assert_eq!(settled.cause, Some(Cause::Canceled));
+    assert_eq!(hours_later(&house.ingest).await, 0);
     house.end().await;
 }
 
@@ -98,7 +181,7 @@ async fn a_store_that_takes_nothing_costs_no_hook() {
     assert_eq!(files(dir.path()).len(), 1);
     memory.accept_commits();
     let house = House::over(&fake, store, Some(open(dir.path(), &metrics)));
-    until(|| files(dir.path()).is_empty()).await;
+    until("no hook is on disk", dir.path(), <[String]>::is_empty).await;
     let settled = store::read_summary(&house.store, &lost.attempt).await.unwrap().unwrap();
     assert_eq!(settled.cause, Some(Cause::Canceled));
     house.end().await;

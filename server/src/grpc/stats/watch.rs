@@ -113,7 +113,58 @@ impl Shown {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
+
+    use tokio::sync::broadcast;
+    use tokio_stream::StreamExt as _;
+    use tokio_util::task::TaskTracker;
+    use tonic::{Code, Response};
+
+    use super::{
+        super::{super::outbound::outbound, Counting, StatsService},
+        *,
+    };
+    use crate::{
+        domain::History,
+        grpc::guarded::tests::OneStream,
+        identity::{Identity, Role},
+        ingest::fixture,
+        learned::Learned,
+        metrics::Metrics,
+        placing::Placing,
+        store::Store,
+    };
+    use plimsoll_proto::v1::stats_server::Stats as _;
+
+    #[tokio::test]
+    async fn a_watcher_has_one_of_its_callers_places_and_ends_when_access_changes_for_him() {
+        let (ingest, mut worker) = fixture::ingest(&Store::memory(), 10);
+        worker.resume().await.unwrap();
+        let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
+        tasks.spawn(worker.run(stopping.clone()));
+        let placing = Placing::open(None, Arc::new(Metrics::new())).unwrap();
+        let learned = Learned::new(History::new(10));
+        let service = StatsService::new(learned, ingest, placing, Counting::default(), (tasks, stopping));
+        let one = OneStream::new(Role::Reader);
+        let watch = async || service.watch(one.ask(pb::WatchRequest {})).await.map(Response::into_inner);
+        let mut answers = watch().await.unwrap();
+        assert_eq!(answers.next().await.unwrap().unwrap(), pb::WatchResponse::default());
+        assert_eq!(watch().await.map(drop).unwrap_err().code(), Code::ResourceExhausted);
+        one.change();
+        assert_eq!(answers.next().await.unwrap().unwrap_err().code(), Code::Unavailable);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watcher_that_does_not_read_is_let_go() {
+        let ((outbound, _unread), (sender, changes)) = (outbound(), broadcast::channel(64));
+        for n in 0..40 {
+            assert!(sender.send(Change::Ended(AttemptId::parse(&n.to_string()).unwrap())).is_ok());
+        }
+        let view = View { private: Arc::default(), caller: Identity::anyone() };
+        let mut watcher = Watcher { outbound: &outbound, shown: Shown::default(), view };
+        let status = watcher.tell(&[], changes).await.unwrap_err();
+        assert_eq!(status.code(), Code::ResourceExhausted);
+    }
 
     #[test]
     fn an_attempt_that_ended_while_its_watcher_was_behind_is_told_to_have_ended() {

@@ -1,3 +1,5 @@
+//! Clients that are slow, silent, too many or wrong, over real sockets.
+
 use std::{net::SocketAddr, time::Duration};
 
 use axum::routing::{get, post};

@@ -2,7 +2,7 @@ use tokio::sync::oneshot::{self, Receiver};
 
 use super::*;
 use crate::{
-    domain::{Millis, Sample},
+    domain::{Millis, Sample, Verdict},
     ingest::{Append, StreamHandle, fixture, request::Request, session::Session},
     store::{self, MemoryStore, Store},
 };
@@ -114,4 +114,25 @@ async fn no_more_attempts_open_than_may_wherever_they_are_on_their_way_to_the_di
         refused += usize::from(matches!(answer.await.unwrap(), Err(Refusal::Full(_))));
     }
     assert_eq!((worker.sessions.len(), refused), (most, 5));
+}
+
+#[tokio::test]
+async fn a_verdict_waits_for_others_on_the_same_attempt_alone_and_the_first_of_them_stands() {
+    let (mut worker, _id, stream) = held(&MemoryStore::default());
+    let record = |id: &str, reason: &str| {
+        let (answer, answered) = oneshot::channel();
+        let verdict = fixture::verdict(&AttemptId::parse(id).unwrap());
+        let verdict = Verdict { reason: reason.to_owned(), ..verdict }.into();
+        (Request::Record { fingerprint: 1, verdict, answer }, answered)
+    };
+    let mut samples = append(&mut worker, &stream, 1..=5).await;
+    let [(x, mut of_x), (y, mut of_y), (again, of_again)] =
+        [("x", "first"), ("y", "first"), ("x", "second")].map(|(id, reason)| record(id, reason));
+    worker.work([x, y].into_iter()).await;
+    assert!(samples.try_recv().is_err() && of_x.try_recv().is_err() && of_y.try_recv().is_err());
+    worker.work([again].into_iter()).await;
+    for answered in [of_x, of_y, of_again] {
+        assert_eq!(answered.await.unwrap().unwrap().reason, "first");
+    }
+    assert_eq!(samples.await.unwrap(), Ok(5));
 }

@@ -99,7 +99,7 @@ impl Reading<'_> {
         for (line, tag) in copr.entries.iter().filter_map(unknown) {
             self.wrong(line, format!("{at}: copr: no pool has the tag {tag:?}"));
         }
-        Some(copr)
+        Some(Copr { before: first, ..copr })
     }
 
     fn wanted(&mut self, line: usize, at: &str, table: &RuleTable, placement: &Placement) -> Option<Wanted> {

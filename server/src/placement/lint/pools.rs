@@ -2,56 +2,41 @@
 
 use super::{Placement, Warning};
 use crate::placement::{
-    copr::Entry,
+    copr::Copr,
     pattern::Pattern,
     pool::{Pool, Price},
-    rule::{Field, Rule, Wanted},
+    rule::{Field, Rule},
 };
 
 impl Placement {
-    /// The pools that a rule may mean, whoever asks. Copr's table only leaves fewer of them.
-    pub(super) fn meant(&self, rule: &Rule) -> Vec<&Pool> {
-        match &rule.wanted {
-            Wanted::Pool(name) => self.pool(name).into_iter().collect(),
-            Wanted::Tags(tags) => self.pools.iter().filter(|pool| has(pool, tags)).collect(),
-        }
+    /// Why a rule puts nothing anywhere, because its pools let nobody in whom it takes.
+    pub(super) fn is_barred(&self, rule: &Rule) -> Option<String> {
+        let pools = self.pools_of(rule);
+        let bars = |pattern: &Pattern| pools.iter().all(|pool| bars_all(pool, pattern));
+        let (field, pattern) =
+            rule.fields.iter().find(|(field, pattern)| *field == Field::Project && bars(pattern))?;
+        let names: Vec<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
+        let text = pattern.as_str();
+        Some(format!("{} '{text}' matches nobody whom its pools allow ({})", field.name(), names.join(", ")))
     }
 
-    /// Why a rule puts nothing anywhere, whatever its expressions match; `None` if it may.
-    pub(super) fn leads_nowhere(&self, rule: &Rule) -> Option<String> {
-        let meant = self.meant(rule);
-        if let (Wanted::Tags(tags), true) = (&rule.wanted, meant.is_empty()) {
-            return Some(format!("no pool has all of the tags {}", tags.join(", ")));
-        }
-        let all_without = |entry: &Entry| meant.iter().all(|pool| !has(pool, &entry.tags));
-        if rule.copr.as_ref().is_some_and(|copr| copr.entries.iter().all(all_without)) {
-            return Some("no pool has all of the tags of one entry of copr".to_owned());
-        }
-        rule.fields.iter().find_map(|(field, pattern)| {
-            let why = if meant.iter().all(|pool| is_of_others(pool, field, pattern)) {
-                "no processors of its pools"
-            } else if meant.iter().all(|pool| bars_all(pool, field, pattern)) {
-                "nobody whom its pools allow"
-            } else {
-                return None;
-            };
-            let names: Vec<&str> = meant.iter().map(|pool| pool.name.as_str()).collect();
-            Some(format!("{} '{}' matches {why} ({})", field.name(), pattern.as_str(), names.join(", ")))
-        })
-    }
-
-    /// Entries of Copr's tables whose tags no pool has together: whom they match the rule does not take.
-    pub(super) fn dead_entries(&self, rule: &Rule) -> Vec<Warning> {
-        let meant = self.meant(rule);
-        let entries = rule.copr.iter().flat_map(|copr| &copr.entries);
-        let dead = entries.filter(|entry| meant.iter().all(|pool| !has(pool, &entry.tags)));
-        let told = dead.map(|entry| {
-            let (name, line, tags) = (&rule.name, entry.line, entry.tags.join(", "));
-            let text =
-                format!("rule {name}: copr, line {line} of the table: no pool has all of the tags {tags}");
-            Warning { line: rule.line, text }
-        });
-        told.collect()
+    /// Entries of Copr's table whose tags no pool has together, each with its own line: whom they match the rule does not take.
+    pub(super) fn entries_without_pool(&self, rule: &Rule) -> Vec<Warning> {
+        let pools = self.pools_of(rule);
+        let of_copr = |copr: &Copr| -> Vec<Warning> {
+            let without =
+                copr.entries.iter().filter(|entry| !pools.iter().any(|pool| has(pool, &entry.tags)));
+            let told = without.map(|entry| Warning {
+                line: copr.before + entry.line,
+                text: format!(
+                    "rule {}: copr: no pool has all of the tags {}",
+                    rule.name,
+                    entry.tags.join(", ")
+                ),
+            });
+            told.collect()
+        };
+        rule.copr.as_ref().map(of_copr).unwrap_or_default()
     }
 
     /// Pools that nothing goes to, and those that look cheaper than they are. `rules` are those that may take something.
@@ -77,21 +62,13 @@ impl Placement {
         let instead = rule.when_busy.as_ref().is_some_and(|busy| busy.pool == pool.name);
         let of_copr =
             rule.copr.as_ref().is_none_or(|copr| copr.entries.iter().any(|entry| has(pool, &entry.tags)));
-        instead || (of_copr && self.meant(rule).iter().any(|meant| meant.name == pool.name))
+        instead || (of_copr && self.pools_of(rule).iter().any(|one| one.name == pool.name))
     }
 }
 
-/// Whether a pool runs no processors that match.
-fn is_of_others(pool: &Pool, field: &Field, pattern: &Pattern) -> bool {
-    let families = Some(pattern).filter(|_| *field == Field::Arch).and_then(Pattern::families);
-    families.is_some_and(|families| !pool.arch.is_empty() && !families.contains(&pool.arch.as_str()))
-}
-
 /// Whether a pool lets nobody in whose project matches.
-fn bars_all(pool: &Pool, field: &Field, pattern: &Pattern) -> bool {
-    *field == Field::Project
-        && !pool.allowed.is_empty()
-        && pool.allowed.iter().all(|allowed| allowed.is_apart(pattern))
+fn bars_all(pool: &Pool, pattern: &Pattern) -> bool {
+    !pool.allowed.is_empty() && pool.allowed.iter().all(|allowed| allowed.is_apart(pattern))
 }
 
 fn has(pool: &Pool, tags: &[String]) -> bool {

@@ -42,6 +42,8 @@ pub(super) struct Count {
     pub(super) limit: Option<u32>,
     pub(super) held: Amount,
     pub(super) queued: Amount,
+    /// Attempts that run here without a ticket: they take places as well, and nobody grants them. Of pools alone.
+    pub(super) beside: u32,
     /// Held ones with an attempt in them.
     pub(super) attended: u32,
     /// The turns of those that wait.
@@ -55,9 +57,19 @@ pub(super) struct Count {
 }
 
 impl Count {
+    /// Places that are taken, with a ticket or without.
+    pub(super) fn taken(&self) -> u32 {
+        self.held.places.saturating_add(self.beside)
+    }
+
     /// Places that are free.
     pub(super) fn free(&self) -> u32 {
-        self.limit.map_or(u32::MAX, |most| most.saturating_sub(self.held.places))
+        self.limit.map_or(u32::MAX, |most| most.saturating_sub(self.taken()))
+    }
+
+    /// Whether no end of a ticket makes a place free here.
+    pub(super) fn is_closed(&self) -> bool {
+        self.limit.is_some_and(|most| most <= self.beside)
     }
 
     /// Time that a ticket under this limit holds its place, in the mean, milliseconds.
@@ -82,6 +94,8 @@ fn end(ticket: &Ticket) -> (u64, u64) {
 pub(super) struct Counts {
     all: Slab<Count>,
     known: HashMap<Counter, usize>,
+    /// Attempts that run without a ticket, by pool: also where no ticket is counted.
+    beside: HashMap<String, u32>,
 }
 
 impl Counts {
@@ -106,6 +120,24 @@ impl Counts {
         self.all.iter().map(|(_, count)| count)
     }
 
+    /// Attempts that run there without a ticket.
+    pub(super) fn beside(&self, what: &Counter) -> u32 {
+        let Counter::Pool(name) = what else { return 0 };
+        self.beside.get(name).copied().unwrap_or(0)
+    }
+
+    /// Says how many attempts run in a pool without a ticket: so many as `change` makes of what was.
+    pub(super) fn set_beside(&mut self, pool: &str, change: impl FnOnce(u32) -> u32) {
+        let now = change(self.beside.remove(pool).unwrap_or(0));
+        if now > 0 {
+            self.beside.insert(pool.to_owned(), now);
+        }
+        let count = self.at(&Counter::Pool(pool.to_owned())).and_then(|at| self.all.get_mut(at));
+        if let Some(count) = count {
+            count.beside = now;
+        }
+    }
+
     /// Where something is counted.
     pub(super) fn place(&mut self, what: Counter, limits: &Limits) -> usize {
         if let Some(at) = self.known.get(&what) {
@@ -116,6 +148,7 @@ impl Counts {
             what: what.clone(),
             held: Amount::default(),
             queued: Amount::default(),
+            beside: self.beside(&what),
             attended: 0,
             waiting: Ranks::default(),
             ends: Ranks::default(),
@@ -166,11 +199,11 @@ impl Counts {
         }
     }
 
-    /// An attempt runs in a held place now.
-    pub(super) fn attend(&mut self, places: &[usize]) {
+    /// An attempt runs in a held place now, or none does any more.
+    pub(super) fn attend(&mut self, places: &[usize], runs: bool) {
         for at in places {
             if let Some(count) = self.all.get_mut(*at) {
-                count.attended += 1;
+                count.attended = if runs { count.attended + 1 } else { count.attended.saturating_sub(1) };
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::{
     Change, Counter, Now, Owner, Tickets, claim,
     class::{Class, Order, OwnerAt, Sort},
+    count::Count,
 };
 use crate::domain::Claim;
 
@@ -11,12 +12,13 @@ pub const PATIENCE: u32 = 64;
 
 impl Tickets {
     /// Grants what can be granted, lowest round first.
-    pub(super) fn grant(&mut self, now: Now) -> Vec<Change> {
+    pub fn grant(&mut self, now: Now) -> Vec<Change> {
         let mut changes = Vec::new();
         while let Some(at) = self.next_class() {
             let Some(class) = self.classes.get_mut(at) else { break };
             let Some(id) = class.pop() else { break };
             class.passed = 0;
+            self.reseat(at);
             let Some(entry) = self.known.get_mut(&id) else { continue };
             let order = (entry.ticket.round, entry.ticket.number);
             self.counts.take(&entry.counts, &entry.ticket, false);
@@ -55,7 +57,7 @@ impl Tickets {
     }
 
     /// The class whose first ticket is next, if any can be granted.
-    fn next_class(&self) -> Option<usize> {
+    fn next_class(&mut self) -> Option<usize> {
         // one at a time, the one whose turn it was first: it gets what it needs, and then the next
         let kept = self.kept();
         if let Some((at, class)) = kept
@@ -63,43 +65,51 @@ impl Tickets {
         {
             return Some(at);
         }
-        let kept = kept.map_or(&[][..], |(_, class)| &class.sort.places);
-        let may = |class: &Class| {
-            let free = |place: &usize| self.counts.free(*place) > u32::from(kept.contains(place));
-            class.sort.places.iter().all(free)
-        };
-        let mut best: Option<(Order, usize)> = None;
-        for (at, class) in &self.classes {
-            let first = class.first().filter(|first| best.is_none_or(|(best, _)| *first < best));
-            if let Some(first) = first
-                && may(class)
-            {
-                best = Some((first, at));
-            }
+        let kept = kept.map_or_else(Vec::new, |(_, class)| class.sort.places.clone());
+        let Self { lineup, counts, classes, .. } = self;
+        let is_full = |place: usize| counts.free(place) <= u32::from(kept.contains(&place));
+        let held_up = |at: usize| classes.get(at)?.sort.places.iter().copied().find(|place| is_full(*place));
+        let next = lineup.next(is_full, held_up);
+        #[cfg(test)]
+        if classes.len() < 200 {
+            let may = classes.iter().filter(|(at, _)| held_up(*at).is_none());
+            let first = may.filter_map(|(at, class)| Some((class.first()?, at))).min();
+            assert_eq!(next, first.map(|(_, at)| at), "a look at all of them finds another one");
         }
-        best.map(|(_, at)| at)
+        next
     }
 
     /// The class that others must leave its places to.
     fn kept(&self) -> Option<(usize, &Class)> {
-        // what nobody gets a place in, such as a pool that was taken out of the file, would hold the others up for ever
-        let is_off = |place: &usize| self.counts.get(*place).is_some_and(|count| count.limit == Some(0));
+        // what nobody gets a place in, such as a pool that was taken out of the file or is full without any ticket, would hold the
+        // others up for ever
+        let is_off = |place: &usize| self.counts.get(*place).is_some_and(Count::is_closed);
         let can = |class: &Class| !class.sort.places.iter().any(is_off);
-        let kept = self.classes.iter().filter(|(_, class)| class.passed >= PATIENCE && can(class));
-        kept.filter_map(|(at, class)| Some((class.first()?, at, class)))
-            .min_by_key(|(first, _, _)| *first)
-            .map(|(_, at, class)| (at, class))
+        let overdue = self.lineup.overdue().filter_map(|at| Some((at, self.classes.get(at)?)));
+        overdue.into_iter().find(|(_, class)| can(class))
     }
 
-    /// Counts a grant against the classes whose turn was before it, and that need what it took. A raised one is before its turn.
+    /// The class has another ticket that is next, or none: nothing else says whose turn it is.
+    pub(super) fn reseat(&mut self, at: usize) {
+        if let Some(class) = self.classes.get(at) {
+            self.lineup.seat(at, class.first(), class.passed >= PATIENCE);
+        }
+    }
+
+    /// Counts a grant against the classes whose turn was before it, and that need what it took. A raised one is before its turn. Those
+    /// that were passed over often enough are not counted on.
     fn pass_over(&mut self, granted: &[usize], order: Order, raised: bool) {
         let limited = |place: &&usize| self.counts.get(**place).is_some_and(|count| count.limit.is_some());
         let taken: Vec<usize> = granted.iter().filter(limited).copied().collect();
-        for (_, class) in &mut self.classes {
+        for at in self.lineup.patient(Some(order).filter(|_| !raised)) {
+            let Some(class) = self.classes.get_mut(at) else { continue };
             let is_jumped = raised && !class.sort.raised;
             let was_before = class.first().is_some_and(|first| first < order || is_jumped);
             if was_before && class.sort.places.iter().any(|place| taken.contains(place)) {
                 class.passed = class.passed.saturating_add(1);
+                if class.passed >= PATIENCE {
+                    self.reseat(at);
+                }
             }
         }
     }
@@ -134,11 +144,15 @@ impl Tickets {
     /// Takes an owner's tickets out of the running while it is at its limit.
     pub(super) fn settle_owner(&mut self, owner_at: OwnerAt) {
         let is_open = self.counts.free(owner_at) > 0;
-        let Some(owner) = self.owners.get(&owner_at) else { return };
+        let Some(owner) = self.owners.get_mut(&owner_at) else { return };
+        // most events change nothing of that
+        if std::mem::replace(&mut owner.is_open, is_open) == is_open {
+            return;
+        }
         for at in &owner.classes {
-            if let Some(class) = self.classes.get_mut(*at) {
-                class.set_open(owner_at, is_open);
-            }
+            let Some(class) = self.classes.get_mut(*at) else { continue };
+            class.set_open(owner_at, is_open);
+            self.lineup.seat(*at, class.first(), class.passed >= PATIENCE);
         }
     }
 }

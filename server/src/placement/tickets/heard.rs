@@ -3,7 +3,7 @@
 //! | ticket | lives while | and then for |
 //! |---|---|---|
 //! | waits | somebody watches it | [`Patience::ask_within_ms`] since it was last asked for or watched |
-//! | holds a place, no attempt runs in it | somebody watches it and says that he holds it | [`Patience::start_within_ms`] since it was granted; [`Patience::ask_within_ms`] since its holder left |
+//! | holds a place, no attempt runs in it | somebody watches it and says that he holds it | [`Patience::start_within_ms`] since it was granted or the last try in it ended; [`Patience::ask_within_ms`] since its holder left |
 //! | an attempt runs in its place | the attempt is open and its agent is heard of | [`Patience::silent_within_ms`] since its agent was |
 
 use super::{Change, End, Now, Tickets};
@@ -76,7 +76,7 @@ impl Tickets {
             return false;
         }
         entry.ticket.attempt = Some(attempt.clone());
-        self.counts.attend(&entry.counts);
+        self.counts.attend(&entry.counts, true);
         self.lives_until(id, NEVER);
         true
     }
@@ -90,6 +90,30 @@ impl Tickets {
         let mut changes = vec![Change::Ended(Box::new(ticket), End::Closed)];
         changes.extend(self.grant(now));
         changes
+    }
+
+    /// The attempt has ended, and another try follows in its place: the ticket holds it as one in whose place nothing has begun yet.
+    /// True if it was its attempt.
+    pub fn leave(&mut self, id: &TicketId, attempt: &AttemptId, now: Now) -> bool {
+        let Some(entry) = self.known.get_mut(id) else { return false };
+        if entry.ticket.attempt.as_ref() != Some(attempt) {
+            return false;
+        }
+        entry.ticket.attempt = None;
+        self.counts.attend(&entry.counts, false);
+        self.rest(id, now);
+        true
+    }
+
+    /// An attempt runs in a pool without a ticket. Nobody holds it back; what it takes is granted to nobody.
+    pub fn occupy(&mut self, pool: &str) {
+        self.counts.set_beside(pool, |beside| beside.saturating_add(1));
+    }
+
+    /// One of them has ended.
+    pub fn vacate(&mut self, pool: &str, now: Now) -> Vec<Change> {
+        self.counts.set_beside(pool, |beside| beside.saturating_sub(1));
+        self.grant(now)
     }
 
     /// Begins the time that a ticket lives of which nobody is heard.

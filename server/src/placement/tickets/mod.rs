@@ -9,9 +9,11 @@
 //!   granted, and its thousandth is as far behind as other thousandths are.
 //! - **Nobody waits for ever**: tickets that need several places at once could be passed over for ever by those that need one. After
 //!   [`PATIENCE`] later tickets that took what it needs, what a class of tickets needs is kept free for it until it has it.
+//! - **Who runs in a pool without a ticket** takes a place there as well: nobody holds it back, and no ticket is granted what it has.
+//!   All other limits are those of tickets alone.
 //! - **Early ends give the place back** at once: an end, a close, or silence for longer than its time.
-//! - **Nothing looks at all tickets**: an event costs what the classes of tickets are (those that need the same places, at most
-//!   [`CLASSES`]), and the logarithm of the tickets.
+//! - **Nothing looks at all tickets**, and few things at all classes of them (those that need the same places, at most [`CLASSES`]): an
+//!   event costs what the limits are, the classes that it passes over or finds held up elsewhere, and the logarithm of the tickets.
 //!
 //! | module | |
 //! |---|---|
@@ -19,6 +21,7 @@
 //! | `count` | who holds and who waits under each limit |
 //! | `class` | tickets that need the same places, in lines by owner |
 //! | `grant` | who is next |
+//! | `lineup` | the classes by their turns, and which of them wait for what |
 //! | `terms` | what the operator says of all that |
 //! | `heard` | how long a ticket lives of which nobody is heard |
 //! | `told` | what is told of a ticket: its position, when its turn comes, what it waits for |
@@ -29,6 +32,7 @@ mod class;
 mod count;
 mod grant;
 mod heard;
+mod lineup;
 mod ranks;
 mod terms;
 #[cfg(test)]
@@ -43,13 +47,14 @@ pub use count::Amount;
 use count::Counts;
 pub use grant::PATIENCE;
 pub use heard::{Heard, Patience};
+use lineup::Lineup;
 use slab::Slab;
 pub use terms::Terms;
 pub use told::{Demand, Told};
 
 use crate::domain::{Claim, Ticket, TicketId};
 
-/// Sorts of tickets that may wait at once: pools times kinds times tags. A decision looks at each of them.
+/// Sorts of tickets that may wait at once: pools times kinds times tags. In the worst of cases a decision looks at each of them.
 pub const CLASSES: usize = 4096;
 
 /// Open tickets of an owner for each one that it leaves to others: one owner alone takes four fifths of what may be open.
@@ -107,7 +112,10 @@ pub enum Refused {
     #[error("ticket {0} is open for another key, kind, owner, pool or tags; give this one an id of its own")]
     Taken(TicketId),
     /// It is not open.
-    #[error("ticket {0} is not open: it was never opened, has ended, or nobody was heard of it for too long")]
+    #[error(
+        "ticket {0} is not open: it was never opened, or it has ended; how a ticket ended is told for a while, and not after a restart of \
+         the server"
+    )]
     Unknown(TicketId),
     /// With these limits it could never be granted.
     #[error("the limit for {0} is 0: it would wait for ever")]
@@ -125,11 +133,19 @@ struct Entry {
     until_ms: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Owner {
     open: usize,
+    /// It is below its limit, as its classes know.
+    is_open: bool,
     /// Classes in which it waits.
     classes: BTreeSet<usize>,
+}
+
+impl Owner {
+    fn new(is_open: bool) -> Self {
+        Self { open: 0, is_open, classes: BTreeSet::new() }
+    }
 }
 
 /// All open tickets.
@@ -140,6 +156,7 @@ pub struct Tickets {
     counts: Counts,
     classes: Slab<Class>,
     sorts: HashMap<Sort, usize>,
+    lineup: Lineup,
     owners: HashMap<OwnerAt, Owner>,
     deadlines: BTreeSet<(u64, TicketId)>,
     /// The highest round that was granted.
@@ -156,6 +173,7 @@ impl Tickets {
             counts: Counts::default(),
             classes: Slab::new(),
             sorts: HashMap::new(),
+            lineup: Lineup::default(),
             owners: HashMap::new(),
             deadlines: BTreeSet::new(),
             round: 0,
@@ -165,7 +183,8 @@ impl Tickets {
 
     /// What was open before a restart, in any order, without anybody who is heard of. Those that held a place hold it, whatever the
     /// limits are now.
-    pub fn restore(&mut self, tickets: impl IntoIterator<Item = Ticket>, now: Now) -> Vec<Change> {
+    /// Whoever calls this says who runs without a ticket, and then grants.
+    pub fn restore(&mut self, tickets: impl IntoIterator<Item = Ticket>, now: Now) {
         let mut tickets: Vec<Ticket> = tickets.into_iter().collect();
         // the first that waits for a pool says which round it is at, else who comes now would be put before all that wait
         tickets.sort_unstable_by_key(|ticket| (ticket.round, ticket.number));
@@ -175,7 +194,6 @@ impl Tickets {
         }
         let pools = self.counts.iter().filter(|count| matches!(count.what, Counter::Pool(_)));
         self.round = pools.map(|count| count.round).fold(self.round, u64::max);
-        self.grant(now)
     }
 
     /// Opens a ticket, which is heard of by that. The same question again is the same ticket.
@@ -293,7 +311,8 @@ impl Tickets {
         let Some((owner_at, places)) = counts.split_last().map(|(owner, places)| (*owner, places)) else {
             return;
         };
-        let owner = self.owners.entry(owner_at).or_default();
+        let is_open = self.counts.free(owner_at) > 0;
+        let owner = self.owners.entry(owner_at).or_insert_with(|| Owner::new(is_open));
         owner.open += 1;
         if ticket.granted_unix_ms.is_none() {
             let sort = Sort { places: places.to_vec(), raised: ticket.claim.raised };
@@ -303,10 +322,10 @@ impl Tickets {
             };
             self.sorts.insert(sort, at);
             owner.classes.insert(at);
-            let is_open = self.counts.free(owner_at) > 0;
             if let Some(class) = self.classes.get_mut(at) {
                 class.push(owner_at, (ticket.round, ticket.number), ticket.id.clone(), is_open);
             }
+            self.reseat(at);
         }
         let id = ticket.id.clone();
         let entry = Entry { ticket, counts, heard: Heard::default(), until_ms: heard::NEVER };
@@ -325,6 +344,7 @@ impl Tickets {
             if let Some(class) = self.classes.get_mut(class) {
                 class.remove(owner_at, (ticket.round, ticket.number));
             }
+            self.reseat(class);
             self.left(class, owner_at);
         }
         self.counts.take(&counts, &ticket, true);

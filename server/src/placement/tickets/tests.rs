@@ -1,5 +1,6 @@
 //! Who gets a place, and what is told of those who wait.
 
+mod pools;
 mod schedules;
 mod small;
 
@@ -60,12 +61,19 @@ impl Tickets {
         granted(&self.close(&id(name), at(0)).unwrap())
     }
 
+    /// As after a restart with nobody who runs without a ticket.
+    fn taken_up(&mut self, kept: Vec<Ticket>, now: Now) -> Vec<Change> {
+        self.restore(kept, now);
+        self.grant(now)
+    }
+
     fn leaves_nothing(&self) -> bool {
         self.known.is_empty()
             && self.owners.is_empty()
             && self.deadlines.is_empty()
             && self.classes.is_empty()
             && self.sorts.is_empty()
+            && self.lineup.is_empty()
             && self.counts.iter().count() == 0
     }
 }
@@ -103,7 +111,7 @@ fn rounds_that_go_by_in_another_pool_put_nobody_behind_in_this_one() {
     assert!(tickets.told(&id("c"), at(0)).unwrap().position <= 2);
     let kept: Vec<Ticket> = tickets.iter().cloned().collect();
     tickets = Tickets::new(tickets.terms.clone());
-    tickets.restore(kept, at(0));
+    tickets.taken_up(kept, at(0));
     tickets.opened("d", claim("d", &[]));
     assert!(tickets.told(&id("d"), at(0)).unwrap().position <= 3, "nor after a restart");
 }
@@ -365,7 +373,60 @@ fn after_a_restart_newcomers_are_not_before_those_who_wait() {
     let kept: Vec<Ticket> =
         before.iter().filter(|ticket| ticket.granted_unix_ms.is_none()).cloned().collect();
     let mut after = tickets(limits(None, &[(Counter::All, 1)]), 100);
-    assert_eq!(granted(&after.restore(kept, at(0))), ["old1"]);
+    assert_eq!(granted(&after.taken_up(kept, at(0))), ["old1"]);
     after.opened("new", claim("new", &[]));
     assert_eq!(after.closed("old1"), ["old2"], "its round is the one of the newcomer, and it was first");
+}
+
+#[test]
+fn who_runs_without_a_ticket_takes_a_place_of_its_pool_and_is_not_held_back() {
+    let mut tickets = tickets(limits(None, &[(Counter::Pool("p".into()), 2), (Counter::All, 5)]), 10);
+    tickets.occupy("p");
+    assert_eq!(tickets.opened("a", claim("o", &[])), ["a"]);
+    assert!(tickets.opened("b", claim("o", &[])).is_empty(), "one place is taken without a ticket");
+    let told = tickets.told(&id("b"), at(0)).unwrap();
+    assert_eq!(told.waits_for, ["pool p: 2 of 2, 1 without a ticket"]);
+    // over the limit: nobody is stopped, and a place must come free twice
+    tickets.occupy("p");
+    assert!(tickets.closed("a").is_empty());
+    assert_eq!(tickets.wanted("p"), 3);
+    assert_eq!(granted(&tickets.vacate("p", at(0))), ["b"]);
+    assert!(tickets.vacate("p", at(0)).is_empty());
+    assert_eq!(tickets.closed("b"), [""; 0]);
+    assert!(tickets.leaves_nothing() && tickets.wanted("p") == 0);
+}
+
+#[test]
+fn a_pool_that_is_full_without_tickets_keeps_nothing_from_the_others() {
+    let mut both = limits(None, &[(Counter::Pool("p".into()), 1), (tag("x"), 1)]);
+    both.pools.insert("other".into());
+    let mut tickets = tickets(both, 10_000);
+    tickets.occupy("p");
+    tickets.opened("stuck", claim("s", &["x"]));
+    for n in 0..2 * PATIENCE {
+        let name = format!("o{n}");
+        let granted = tickets.opened(&name, Claim { pool: "other".into(), ..claim("o", &["x"]) });
+        assert_eq!(granted, [name.as_str()], "the only x is there for whoever can have it");
+        tickets.closed(&name);
+    }
+    assert_eq!(granted(&tickets.vacate("p", at(0))), ["stuck"]);
+}
+
+#[test]
+fn a_place_whose_attempt_may_be_tried_again_is_kept_for_a_time() {
+    let mut tickets = tickets(limits(Some(1), &[]), 10);
+    let [one, other] = ["1", "2"].map(|name| AttemptId::parse(name).unwrap());
+    tickets.opened("a", claim("o", &[]));
+    tickets.opened("b", claim("o", &[]));
+    tickets.begin(&id("a"), &one);
+    assert!(!tickets.leave(&id("a"), &other, at(0)), "not its attempt");
+    assert!(tickets.leave(&id("a"), &one, at(5000)));
+    assert_eq!(tickets.demand()[0].attended, 0);
+    tickets.watch(&id("b"), false, at(5000));
+    assert_eq!(tickets.expire(10, at(6000)), []);
+    // the next try is the life of it again
+    assert!(tickets.begin(&id("a"), &other));
+    assert_eq!(tickets.expire(10, at(99_000)), []);
+    tickets.leave(&id("a"), &other, at(99_000));
+    assert_eq!(granted(&tickets.expire(10, at(100_001))), ["b"], "nobody tried again");
 }

@@ -44,16 +44,14 @@ impl Tickets {
         // nothing of its own holds it up: what it needs is kept for those who wait for longer
         let wait = counts().map(|count| until_turn(count, order, now)).max().unwrap_or_default();
         let full = counts().filter(|count| count.free() == 0);
-        let words = |count: &Count| {
-            format!("{}: {} of {}", count.what, count.held.places, count.limit.unwrap_or_default())
-        };
         Some(Told { position, wait: Millis(wait), waits_for: full.map(words).collect(), ticket })
     }
 
-    /// Tickets that wait for a place in a pool or hold one.
+    /// Tickets that wait for a place in a pool, and places that are taken there, with a ticket or without.
     pub fn wanted(&self, pool: &str) -> u32 {
-        let count = self.counts.of(&Counter::Pool(pool.to_owned()));
-        count.map_or(0, |count| count.held.places.saturating_add(count.queued.places))
+        let pool = Counter::Pool(pool.to_owned());
+        let tickets = |count: &Count| count.taken().saturating_add(count.queued.places);
+        self.counts.of(&pool).map_or_else(|| self.counts.beside(&pool), tickets)
     }
 
     /// What is wanted and held in one pool; `None` if nothing is.
@@ -74,16 +72,23 @@ impl Tickets {
     }
 }
 
+/// A limit that holds a ticket up, for people.
+fn words(count: &Count) -> String {
+    let text = format!("{}: {} of {}", count.what, count.taken(), count.limit.unwrap_or_default());
+    if count.beside == 0 { text } else { format!("{text}, {} without a ticket", count.beside) }
+}
+
 /// Milliseconds until the limit of `count` has a place for the ticket with this turn, if those who hold end as predicted and their
-/// places go round in the time that is usual.
+/// places go round in the time that is usual. So do the places of attempts without a ticket: of their ends nothing is known here.
 fn until_turn(count: &Count, order: (u64, u64), now: Now) -> u64 {
     let ahead = count.waiting.before(order) as u64;
     let free = u64::from(count.free());
     let Some(behind) = ahead.checked_sub(free) else { return 0 };
-    let held = count.ends.len() as u64;
-    let (turns, at) = (behind.checked_div(held).unwrap_or(behind), behind.checked_rem(held).unwrap_or(0));
-    let end = usize::try_from(at).ok().and_then(|at| count.ends.nth(at)).map_or(0, |(end, _)| end);
+    let taken = u64::from(count.taken());
+    let (turns, at) = (behind.checked_div(taken).unwrap_or(behind), behind.checked_rem(taken).unwrap_or(0));
+    let end = usize::try_from(at).ok().and_then(|at| count.ends.nth(at));
     // who should have ended before now will at any moment
-    let first = end.saturating_sub(now.unix_ms);
+    let unknown = if count.beside > 0 { count.usual_ms() } else { 0 };
+    let first = end.map_or(unknown, |(end, _)| end.saturating_sub(now.unix_ms));
     first.saturating_add(turns.saturating_mul(count.usual_ms()))
 }

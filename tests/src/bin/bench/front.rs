@@ -5,7 +5,6 @@
 //! the specs from a file, one a line, instead of made-up ones.
 
 use std::{
-    fmt::Write as _,
     fs::{self, File},
     io::{BufWriter, Write as _},
     path::Path,
@@ -19,6 +18,7 @@ use plimsoll_proto::spack;
 use plimsoll_tests::{
     Programs, QUIET, Server,
     figures::{Times, Usage},
+    quoted_by_python,
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
@@ -170,20 +170,7 @@ fn asked(build: &Build) -> [String; 4] {
         format!("{package}@{version} ~unseen{variants} arch={rest}"),
         format!("unknown-{package}@{version} {variants} arch={rest}"),
     ]
-    .map(|spec| quoted(&spec))
-}
-
-fn quoted(text: &str) -> String {
-    let mut quoted = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"_.-~/".contains(&byte) {
-            quoted.push(char::from(byte));
-        } else {
-            // a String takes everything
-            let _written = write!(quoted, "%{byte:02X}");
-        }
-    }
-    quoted
+    .map(|spec| quoted_by_python(&spec))
 }
 
 /// As fast as it goes; gives the times, the seconds and the CPU milliseconds of the server.

@@ -96,7 +96,11 @@ async fn open(channel: &Channel, n: u64) -> Result<pb::OpenTicketResponse, Statu
 }
 
 async fn close(channel: &Channel, n: u64) -> Result<(), Status> {
-    let asked = pb::CloseTicketRequest { ticket: n.to_string(), owner: format!("owner-{}", n % OWNERS) };
+    let asked = pb::CloseTicketRequest {
+        ticket: n.to_string(),
+        owner: format!("owner-{}", n % OWNERS),
+        ..Default::default()
+    };
     PlacementClient::new(channel.clone()).close_ticket(asked).await.map(drop)
 }
 

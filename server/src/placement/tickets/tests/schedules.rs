@@ -7,15 +7,50 @@ use super::*;
 /// What may happen.
 #[derive(Debug, Clone, Copy)]
 enum Event {
-    Open { name: u8, owner: u8, kind: u8, tags: u8, raised: bool },
-    Close { name: u8 },
-    Ask { name: u8 },
-    Watch { name: u8, holds: bool },
-    Unwatch { name: u8, held: bool },
-    Begin { name: u8 },
-    End { name: u8 },
-    Pass { ms: u64 },
-    Limit { all: u32, owner: u32, tag: u32, kind: u32 },
+    Open {
+        name: u8,
+        owner: u8,
+        kind: u8,
+        tags: u8,
+        raised: bool,
+    },
+    Close {
+        name: u8,
+    },
+    Ask {
+        name: u8,
+    },
+    Watch {
+        name: u8,
+        holds: bool,
+    },
+    Unwatch {
+        name: u8,
+        held: bool,
+    },
+    Begin {
+        name: u8,
+    },
+    End {
+        name: u8,
+    },
+    Pass {
+        ms: u64,
+    },
+    Limit {
+        all: u32,
+        owner: u32,
+        tag: u32,
+        kind: u32,
+        pool: u32,
+    },
+    /// An attempt begins, or ends, without a ticket.
+    Occupy,
+    Vacate,
+    /// The attempt ends, and another try may follow in its place.
+    Leave {
+        name: u8,
+    },
     Restart,
 }
 
@@ -29,16 +64,20 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (name.clone(), yes).prop_map(|(name, holds)| Event::Watch { name, holds }),
         1 => (name.clone(), yes).prop_map(|(name, held)| Event::Unwatch { name, held }),
         2 => name.clone().prop_map(|name| Event::Begin { name }),
-        1 => name.prop_map(|name| Event::End { name }),
+        1 => name.clone().prop_map(|name| Event::End { name }),
+        1 => name.prop_map(|name| Event::Leave { name }),
+        1 => Just(Event::Occupy),
+        1 => Just(Event::Vacate),
         2 => (1..400_u64).prop_map(|ms| Event::Pass { ms }),
-        1 => (1..6_u32, 1..4_u32, 1..3_u32, 1..4_u32)
-            .prop_map(|(all, owner, tag, kind)| Event::Limit { all, owner, tag, kind }),
+        1 => (1..6_u32, 1..4_u32, 1..3_u32, 1..4_u32, 1..6_u32)
+            .prop_map(|(all, owner, tag, kind, pool)| Event::Limit { all, owner, tag, kind, pool }),
         1 => Just(Event::Restart),
     ]
 }
 
-fn some_limits(all: u32, owner: u32, of_tag: u32, kind: u32) -> Limits {
-    limits(Some(owner), &[(Counter::All, all), (tag("x"), of_tag), (Counter::Kind("auto".into()), kind)])
+fn some_limits(all: u32, owner: u32, of_tag: u32, kind: u32, pool: u32) -> Limits {
+    let (auto, pool) = ((Counter::Kind("auto".into()), kind), (Counter::Pool("p".into()), pool));
+    limits(Some(owner), &[(Counter::All, all), (tag("x"), of_tag), auto, pool])
 }
 
 fn some_claim(owner: u8, kind: u8, tags: u8) -> Claim {
@@ -73,18 +112,22 @@ pub(super) fn check(tickets: &Tickets, before: &HashMap<Counter, u32>) {
             (count.held.places as usize, count.queued.places as usize)
         );
     }
+    let beside = |counter: &Counter| tickets.counts.beside(counter);
     for (counter, count) in &held {
-        let over = tickets.terms.limits.of(counter).is_some_and(|most| *count > most);
-        // a limit that was lowered takes nobody's place; nobody new gets one
+        let over = tickets.terms.limits.of(counter).is_some_and(|most| *count + beside(counter) > most);
+        // a limit that was lowered, and who comes without a ticket, take nobody's place; nobody new gets one
         assert!(!over || before.get(counter).is_some_and(|was| was >= count), "{counter}: {count}");
     }
     let has_room = |counter: Counter| {
-        tickets.terms.limits.of(&counter).is_none_or(|most| held.get(&counter).copied().unwrap_or(0) < most)
+        let taken = held.get(&counter).copied().unwrap_or(0) + beside(&counter);
+        tickets.terms.limits.of(&counter).is_none_or(|most| taken < most)
     };
     let waiting = tickets.iter().filter(|ticket| ticket.granted_unix_ms.is_none());
     let could = waiting.filter(|ticket| claim::counters(&ticket.claim).all(has_room));
     let kept = tickets.classes.iter().any(|(_, class)| class.passed >= PATIENCE);
     assert!(kept || could.count() == 0, "somebody waits although there is a place");
+    assert!(tickets.classes.iter().all(|(at, class)| class.first().is_none()
+        || tickets.lineup.overdue().chain(tickets.lineup.all_patient()).any(|seated| seated == at)));
     check_told(tickets);
 }
 
@@ -102,6 +145,8 @@ fn check_told(tickets: &Tickets) {
 struct Run {
     tickets: Tickets,
     open: HashMap<TicketId, (Claim, bool)>,
+    /// Attempts without a ticket: a restart finds them again.
+    beside: u32,
     now: u64,
 }
 
@@ -146,13 +191,29 @@ impl Run {
                 self.now += ms;
                 tickets.expire(1000, at(self.now))
             }
-            Event::Limit { all, owner, tag, kind } => {
-                tickets.limit(terms(some_limits(all, owner, tag, kind), 30), now)
+            Event::Limit { all, owner, tag, kind, pool } => {
+                tickets.limit(terms(some_limits(all, owner, tag, kind, pool), 30), now)
+            }
+            Event::Leave { name } => {
+                tickets.leave(&named(name), &attempt(name), now);
+                Vec::new()
+            }
+            Event::Occupy => {
+                self.beside += 1;
+                tickets.occupy("p");
+                Vec::new()
+            }
+            Event::Vacate if self.beside == 0 => Vec::new(),
+            Event::Vacate => {
+                self.beside -= 1;
+                tickets.vacate("p", now)
             }
             Event::Restart => {
                 let kept: Vec<Ticket> = tickets.iter().cloned().collect();
                 *tickets = Tickets::new(tickets.terms.clone());
-                tickets.restore(kept, now)
+                tickets.restore(kept, now);
+                (0..self.beside).for_each(|_| tickets.occupy("p"));
+                tickets.grant(now)
             }
         }
     }
@@ -180,8 +241,8 @@ impl Run {
 proptest! {
     #[test]
     fn no_schedule_breaks_a_limit_or_loses_a_ticket(events in prop::collection::vec(event(), 1..120)) {
-        let tickets = tickets(some_limits(3, 2, 1, 2), 30);
-        let mut run = Run { tickets, open: HashMap::new(), now: 0 };
+        let tickets = tickets(some_limits(3, 2, 1, 2, 3), 30);
+        let mut run = Run { tickets, open: HashMap::new(), beside: 0, now: 0 };
         for event in events {
             let before = held(&run.tickets);
             let changes = run.apply(event);
@@ -189,6 +250,9 @@ proptest! {
             check(&run.tickets, &before);
         }
         // everybody gets a place when those who have one end
+        while run.beside > 0 {
+            run.apply(Event::Vacate);
+        }
         let mut left: Vec<TicketId> = run.open.keys().cloned().collect();
         left.sort();
         for _ in 0..left.len() {
@@ -203,8 +267,8 @@ proptest! {
 
     #[test]
     fn whoever_is_not_heard_of_is_gone_in_the_end_whatever_was_before(events in prop::collection::vec(event(), 1..120)) {
-        let tickets = tickets(some_limits(3, 2, 1, 2), 30);
-        let mut run = Run { tickets, open: HashMap::new(), now: 0 };
+        let tickets = tickets(some_limits(3, 2, 1, 2, 3), 30);
+        let mut run = Run { tickets, open: HashMap::new(), beside: 0, now: 0 };
         for event in events {
             let changes = run.apply(event);
             run.expect(changes);
@@ -225,7 +289,7 @@ proptest! {
         flow in prop::collection::vec((0..5_u8, 0..2_u8, 0..4_u8, 0..4_u8), 3000),
         mine in 0..4_u8,
     ) {
-        let mut tickets = tickets(some_limits(3, 2, 1, 2), 10_000);
+        let mut tickets = tickets(some_limits(3, 2, 1, 2, 3), 10_000);
         let mut running: std::collections::VecDeque<String> = std::collections::VecDeque::new();
         for (number, (owner, kind, tags, raised)) in flow.iter().enumerate() {
             if number == 50 {

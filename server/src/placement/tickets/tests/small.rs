@@ -67,7 +67,7 @@ fn apply(tickets: &mut Tickets, step: Step, now: &mut u64) -> Vec<Change> {
         Step::Restart => {
             let kept: Vec<Ticket> = tickets.iter().cloned().collect();
             *tickets = Tickets::new(tickets.terms.clone());
-            tickets.restore(kept, at(*now))
+            tickets.taken_up(kept, at(*now))
         }
     }
 }

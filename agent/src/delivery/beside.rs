@@ -1,0 +1,63 @@
+//! Reads files beside the agent's only thread, which takes the samples, passes signals on and sees the build end: a pipe that nobody
+//! writes to, and a file system that hangs, hold up nothing but what needs the file.
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+    time::Duration,
+};
+
+use nix::fcntl::OFlag;
+use tokio::{task::spawn_blocking, time::timeout};
+
+/// How long a file system may take to show what is in a file. A thread that hangs in it is left behind.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Does what may wait for a file system in a thread of its own.
+///
+/// # Errors
+/// It is not done in time, or its thread ended before it.
+pub(super) async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    match timeout(PATIENCE, spawn_blocking(work)).await {
+        Ok(done) => done.map_err(io::Error::other),
+        Err(_elapsed) => Err(io::Error::other(format!("no answer within {PATIENCE:?}"))),
+    }
+}
+
+/// The first bytes of a file, `most` of them at most. To be called [`beside`] the thread.
+///
+/// # Errors
+/// It cannot be read, or is no regular file.
+pub(super) fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    // to open a pipe is to wait for its writer
+    let file = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_system_that_hangs_is_left_behind() {
+        let (never, hangs) = std::sync::mpsc::channel::<()>();
+        let (seen, waiting) = tokio::sync::oneshot::channel();
+        let hung = tokio_util::task::TaskTracker::new().spawn(beside(move || {
+            seen.send(()).unwrap();
+            hangs.recv()
+        }));
+        waiting.await.unwrap();
+        // time does not pass by itself while a thread works
+        tokio::time::advance(PATIENCE).await;
+        let problem = hung.await.unwrap().unwrap_err().to_string();
+        assert!(problem.starts_with("no answer within"), "{problem}");
+        drop(never);
+    }
+}

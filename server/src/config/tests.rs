@@ -1,0 +1,69 @@
+//! Sources, mistakes and what is in force.
+
+use super::*;
+
+fn load(file: Option<&str>, env: &[(&str, &str)], args: &[&str]) -> Result<Loaded, Vec<Mistake>> {
+    use clap::Parser as _;
+    let dir = tempfile::tempdir().unwrap();
+    let mut line = vec!["plimsoll-server".to_owned()];
+    if let Some(text) = file {
+        let path = dir.path().join("p.toml");
+        std::fs::write(&path, text).unwrap();
+        line.extend(["--config".to_owned(), path.display().to_string()]);
+    }
+    line.extend(args.iter().map(ToString::to_string));
+    let env = |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+    Config::load(&Args::parse_from(line), env)
+}
+
+#[test]
+fn the_stronger_source_wins() {
+    let file = "grpc_listen = \"127.0.0.1:1\"\nhttp_listen = \"127.0.0.1:2\"\nlog = \"warn\"\n";
+    let env = [("PLIMSOLL_HTTP_LISTEN", "127.0.0.1:3"), ("PLIMSOLL_LOG", "debug")];
+    let config = load(Some(file), &env, &["--log", "error"]).unwrap().config;
+    assert_eq!((config.grpc_listen.port(), config.http_listen.port(), config.log.as_str()), (1, 3, "error"));
+}
+
+#[test]
+fn all_mistakes_are_reported_at_once_each_with_its_place() {
+    let file = "grpc_listen = \"nowhere\"\n\nunknown_thing = 1\nstore_cache = \"-5\"\n";
+    let mistakes =
+        load(Some(file), &[("PLIMSOLL_ABANDON_AFTER", "soon")], &["--http-listen", "7411"]).unwrap_err();
+    let places: Vec<&str> = mistakes.iter().map(|m| m.place.rsplit('/').next().unwrap()).collect();
+    for place in ["p.toml:1", "p.toml:3", "p.toml:4", "PLIMSOLL_ABANDON_AFTER", "--http-listen"] {
+        assert!(places.contains(&place), "{place} is missing in {mistakes:?}");
+    }
+    assert_eq!(mistakes.len(), 5, "{mistakes:?}");
+}
+
+#[test]
+fn what_is_printed_can_be_read_back() {
+    let loaded = load(None, &[], &["--store-cache", "128MiB", "--memory-cap", "64GiB"]).unwrap();
+    let again = load(Some(&loaded.to_string()), &[], &[]).unwrap();
+    let values = |l: &Loaded| l.rows.iter().map(|(n, v, _)| (*n, v.clone())).collect::<Vec<_>>();
+    assert_eq!(values(&loaded), values(&again));
+    assert_eq!(again.config.store_cache, 128 << 20);
+}
+
+#[test]
+fn every_setting_in_force_is_shown_with_its_place_and_meaning() {
+    let config = load(Some("log = \"warn\"\n"), &[], &["--memory-cap", "64GiB"]).unwrap().config;
+    let rows = config.in_force();
+    let row = |name| rows.iter().find(|row| row.name == name).unwrap();
+    assert_eq!([&*row("log").value, &*row("memory_cap").place], ["warn", "--memory-cap"]);
+    assert!(row("log").place.ends_with("p.toml:1") && row("store_cache").place == "default");
+    let mute: Vec<_> = rows.iter().filter(|row| row.meaning.is_empty()).map(|row| row.name).collect();
+    assert_eq!((rows.len(), mute), (table::SETTINGS.len(), Vec::<&str>::new()));
+}
+
+#[test]
+fn a_file_that_is_not_toml_is_named_with_its_line() {
+    let mistakes = load(Some("log = \"info\"\nwhat is this\n"), &[], &[]).unwrap_err();
+    assert!(mistakes[0].place.ends_with("p.toml:2"), "{mistakes:?}");
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_mistakes() {
+    let args = ["--grpc-listen", "127.0.0.1:9", "--http-listen", "127.0.0.1:9", "--memory-cap", "1GiB"];
+    assert_eq!(load(None, &[], &args).unwrap_err().len(), 2);
+}

@@ -1,0 +1,166 @@
+//! Values that only few settings have: read from text, with errors that say what would be right, and written such that what is
+//! printed can be read back.
+
+use std::path::PathBuf;
+
+use super::{Config, LogFormat, parse};
+use crate::{
+    domain::{Bytes, Cores},
+    mask, retry,
+};
+
+/// The address of a collector. It is beside the server: there is no TLS.
+pub(super) fn collector(text: &str) -> Result<String, String> {
+    let address =
+        text.strip_prefix("http://").filter(|host| !host.is_empty()).and_then(|_host| plain(text).ok());
+    address.ok_or_else(|| {
+        let shown = mask::text(text);
+        format!("{shown:?} is not the address of a collector; write it as http://127.0.0.1:4317")
+    })
+}
+
+/// A word without spaces, as an image or an address is. What is in force is shown to readers, so no address has a password in it.
+pub(super) fn plain(text: &str) -> Result<String, String> {
+    let shown = mask::text(text);
+    let fits = !text.is_empty() && !text.chars().any(|c| c.is_whitespace() || c.is_control());
+    let host = text.split_once("://").and_then(|(_scheme, rest)| rest.split(['/', '?', '#']).next());
+    match host {
+        _ if !fits => Err(format!("{shown:?} is empty or holds spaces")),
+        Some(host) if host.contains('@') => {
+            Err(format!("{shown:?} names a user; settings are shown to readers"))
+        }
+        _ => Ok(text.to_owned()),
+    }
+}
+
+pub(super) fn currency(text: &str) -> Result<String, String> {
+    let fits = text.chars().count() <= 8 && !text.chars().any(|c| c.is_whitespace() || c.is_control());
+    if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is not a currency; write it as EUR")) }
+}
+
+pub(super) fn namespaces(text: &str) -> Result<Vec<String>, String> {
+    let is_name = |name: &str| {
+        name.len() <= 63 && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    let wrong = |name: &str| format!("{name:?} is not a namespace; write it as ci-builds");
+    parse::list(text).map(|name| is_name(name).then(|| name.to_owned()).ok_or_else(|| wrong(name))).collect()
+}
+
+pub(super) fn exit_codes(text: &str) -> Result<Vec<u8>, String> {
+    parse::list(text).map(|code| parse::number(code, &(1..=255))).collect()
+}
+
+/// Times a predicted time.
+pub(super) fn factor(text: &str) -> Result<Option<f64>, String> {
+    match text.trim().parse::<f64>() {
+        Ok(factor) if (1.0..=100.0).contains(&factor) => Ok(Some(factor)),
+        _ => Err(format!("{text:?} is not a number from 1 to 100")),
+    }
+}
+
+pub(super) fn show_on_off(on: bool) -> String {
+    if on { "on" } else { "off" }.to_owned()
+}
+
+pub(super) fn show_file(file: Option<&PathBuf>) -> String {
+    file.map(|file| file.display().to_string()).unwrap_or_default()
+}
+
+pub(super) fn some_size(text: &str) -> Result<Option<Bytes>, String> {
+    parse::size(text).map(Some)
+}
+
+pub(super) fn show_size(bytes: Option<Bytes>) -> String {
+    bytes.map(size).unwrap_or_default()
+}
+
+pub(super) fn some_cores(text: &str) -> Result<Option<Cores>, String> {
+    parse::cores(text).map(Some)
+}
+
+/// Exact, unlike what people read.
+pub(super) fn show_cores(cores: Option<Cores>) -> String {
+    cores.map(|cores| cores.0.to_string()).unwrap_or_default()
+}
+
+pub(super) fn project(text: &str) -> Result<String, String> {
+    let fits = text.len() <= plimsoll_proto::limits::KEY_FIELD_BYTES && !text.chars().any(char::is_control);
+    if fits && !text.is_empty() {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{text:?} is not a project; write it as group/project"))
+    }
+}
+
+pub(super) fn directory(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() { Err("is empty; name a directory".to_owned()) } else { Ok(PathBuf::from(text)) }
+}
+
+/// Terms of retries: the path of a policy file, or its text.
+pub(super) fn set_retry_policy(config: &mut Config, text: &str) -> Result<(), String> {
+    if text.contains("[[") {
+        config.retry.terms = retry::Policy::parse_terms(text)?;
+        config.retry_policy = None;
+        return Ok(());
+    }
+    let read = std::fs::read_to_string(text).map_err(|error| format!("{text} cannot be read: {error}"))?;
+    let terms = retry::Policy::parse_terms(&read);
+    config.retry.terms = terms.map_err(|error| format!("{text}: {error}"))?;
+    config.retry_policy = Some(PathBuf::from(text));
+    Ok(())
+}
+
+/// The path of the policy file, or the text of one, so that what is printed can be read back.
+pub(super) fn show_retry_policy(config: &Config) -> String {
+    if let Some(path) = &config.retry_policy {
+        return path.display().to_string();
+    }
+    let tables: Vec<String> =
+        config.retry.terms.iter().filter_map(|terms| toml::to_string(terms).ok()).collect();
+    if tables.is_empty() { String::new() } else { format!("[[terms]]\n{}", tables.join("[[terms]]\n")) }
+}
+
+pub(super) fn file(text: &str) -> Result<Option<PathBuf>, String> {
+    if text.is_empty() { Err("is empty; name a file".to_owned()) } else { Ok(Some(PathBuf::from(text))) }
+}
+
+pub(super) fn labels(text: &str) -> Result<Vec<String>, String> {
+    let names: Vec<String> = parse::list(text).map(str::to_owned).collect();
+    match names.iter().find(|name| name.len() > plimsoll_proto::limits::LABEL_BYTES) {
+        Some(name) => Err(format!("{name:?} is longer than the name of a label may be")),
+        None => Ok(names),
+    }
+}
+
+pub(super) fn log_filter(text: &str) -> Result<String, String> {
+    match text.parse::<tracing_subscriber::EnvFilter>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => {
+            Err(format!("{text:?} is not a log filter ({error}); write it as info or plimsoll_server=debug"))
+        }
+    }
+}
+
+pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
+    match text {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        other => Err(format!("{other:?} is not a format; write text or json")),
+    }
+}
+
+pub(super) fn show_log_format(format: LogFormat) -> String {
+    match format {
+        LogFormat::Text => "text".to_owned(),
+        LogFormat::Json => "json".to_owned(),
+    }
+}
+
+/// Exact, so that what is printed can be read back.
+pub(super) fn size(bytes: Bytes) -> String {
+    match bytes {
+        Bytes(n) if n.is_multiple_of(1 << 30) => format!("{}GiB", n >> 30),
+        Bytes(n) if n.is_multiple_of(1 << 20) => format!("{}MiB", n >> 20),
+        Bytes(n) => format!("{n}B"),
+    }
+}

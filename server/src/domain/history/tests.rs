@@ -1,0 +1,110 @@
+//! What is learnt, where it stands, and what leaves.
+
+use super::*;
+use crate::domain::{Bytes, Cores, CpuMicros, Exit, Millis, Source, Summary};
+
+/// A finished attempt that needed `need_mib`.
+pub(crate) fn summary(id: &str, package: &str, version: &str, need_mib: u64) -> Summary {
+    let key = Key { package: package.into(), version: version.into(), ..Key::default() };
+    Summary {
+        source: Source::CgroupV2,
+        started_unix_ms: 1_700_000_000_000,
+        wall: Millis(60_000),
+        cpu: CpuMicros(120_000_000),
+        cpu_peak: Cores(4.0),
+        samples: 60,
+        need_peak: Bytes(need_mib << 20),
+        need_mean: Bytes(need_mib << 19),
+        memory_peak: Bytes(need_mib << 21),
+        oom_kill: Some(0),
+        reclaim_failures: Some(0),
+        exit: Some(Exit::Code(0)),
+        ..Summary::recorded(AttemptId::parse(id).unwrap(), key)
+    }
+}
+
+#[test]
+fn rungs_widen_from_exact_to_fleet() {
+    let mut history = History::new(100);
+    history.learn(Arc::new(summary("1", "zlib", "1.2", 10)));
+    history.learn(Arc::new(summary("2", "zlib", "1.3", 10)));
+    history.learn(Arc::new(summary("3", "hdf5", "1.3", 10)));
+    let key = summary("x", "zlib", "1.3", 0).key;
+    let ids =
+        |rung| history.on_rung(rung, &key).map(|fact| fact.brief.attempt.to_string()).collect::<Vec<_>>();
+    assert_eq!(ids(Rung::Exact), ["2"]);
+    assert_eq!(ids(Rung::NoVersion), ["2", "1"]);
+    assert_eq!(ids(Rung::Fleet), ["3", "2", "1"]);
+    assert!(ids(Rung::BuildSystem).is_empty(), "an unknown build system has nothing in common with others");
+}
+
+#[test]
+fn an_attempt_is_learnt_once() {
+    let mut history = History::new(100);
+    history.learn(Arc::new(summary("1", "zlib", "1", 10)));
+    history.learn(Arc::new(summary("1", "zlib", "1", 99)));
+    assert_eq!(history.len(), 1);
+    assert_eq!(history.newest_first().next().unwrap().need_peak, Bytes(10 << 20));
+}
+
+#[test]
+fn a_settled_attempt_is_changed_everywhere_and_stands_where_it_stood() {
+    let mut history = History::new(100);
+    for n in 0..3 {
+        history.learn(Arc::new(summary(&n.to_string(), "zlib", "1", 10)));
+    }
+    let settled = Summary { outcome: Outcome::Failed, ..summary("1", "zlib", "1", 10) };
+    history.settle(&settled);
+    history.settle(summary("unknown", "zlib", "1", 10));
+    assert_eq!(history.len(), 3);
+    for rung in Rung::LADDER.into_iter().filter(|rung| *rung != Rung::BuildSystem) {
+        let second = history.on_rung(rung, &settled.key).nth(1).unwrap();
+        assert_eq!((&second.brief.attempt, second.brief.outcome), (&settled.attempt, Outcome::Failed));
+        assert!(Arc::ptr_eq(&second.brief, history.get(&settled.attempt).unwrap()), "{rung:?}");
+    }
+    let second = history.newest_first().nth(1).unwrap();
+    assert!(Arc::ptr_eq(second, history.get(&settled.attempt).unwrap()));
+}
+
+#[test]
+fn an_attempt_that_found_its_work_done_does_not_lower_what_an_average_one_holds() {
+    let mut history = History::new(10);
+    history.learn(summary("1", "zlib", "1", 1024));
+    let held = history.mean_held();
+    history.learn(Summary { unneeded: true, ..summary("2", "zlib", "1", 8) });
+    history.learn(summary("3", "zlib", "1", 8));
+    history.settle(Summary { unneeded: true, ..summary("3", "zlib", "1", 8) });
+    assert!(held > 0.0 && (history.mean_held() - held).abs() < 1e-12);
+}
+
+#[test]
+fn the_oldest_leaves_everywhere_at_once() {
+    let mut history = History::new(10);
+    for n in 0..1000 {
+        history.learn(Arc::new(summary(&n.to_string(), &format!("p{n}"), "1", 10)));
+    }
+    assert_eq!(history.len(), 10);
+    assert_eq!(history.trusted.by_id.len(), 10);
+    for n in 0..1000 {
+        let key = Key { package: format!("p{n}"), version: "1".into(), ..Key::default() };
+        assert_eq!(history.on_rung(Rung::Exact, &key).count(), usize::from(n >= 990));
+        assert_eq!(history.on_rung(Rung::Fleet, &key).count(), 10);
+    }
+}
+
+#[test]
+fn attempts_of_one_key_share_it_whatever_their_branch_and_labels() {
+    let mut history = History::new(100);
+    for n in 0..3 {
+        let mut summary = summary(&n.to_string(), "zlib", "1", 10);
+        summary.key.git_ref = format!("branch-{n}");
+        summary.key.labels =
+            [("pipeline".to_owned(), n.to_string()), ("job".to_owned(), "b".to_owned())].into();
+        summary.key.hints.input_bytes = Some(n);
+        history.learn(summary);
+    }
+    let keys: Vec<_> = history.newest_first().map(|brief| Arc::as_ptr(&brief.key)).collect();
+    assert!(keys.iter().all(|key| *key == keys[0]));
+    let jobs: Vec<_> = history.newest_first().map(|brief| brief.job()).collect();
+    assert_eq!(jobs, [Some(("2", "b")), Some(("1", "b")), Some(("0", "b"))]);
+}

@@ -1,0 +1,88 @@
+//! Hooks that were worked on and wait on disk for the end of their attempt.
+//!
+//! | the attempt | waits |
+//! |---|---|
+//! | is not known: most jobs have no agent | for an hour |
+//! | is open: its agent may have died with its job, and then nobody else knows how it ended | until it ends |
+//!
+//! Both kinds are bounded, the oldest makes room.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, SystemTime},
+};
+
+use super::{hooks::QUEUE, spool::Kept};
+use crate::{domain::AttemptId, ingest::Ingest};
+
+/// How long an attempt is waited for that is not known, and how often is looked whether one is open still.
+const PATIENCE: Duration = Duration::from_hours(1);
+/// Hooks of each kind.
+const MOST: usize = QUEUE;
+
+/// A hook that waits.
+#[derive(Debug)]
+pub(super) struct Told {
+    /// When it was told, or its attempt last seen open.
+    pub(super) since: SystemTime,
+    /// The names that its attempt may have.
+    pub(super) attempts: Vec<AttemptId>,
+    pub(super) kept: Kept,
+}
+
+/// Those that wait, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    /// Nobody has looked yet whether the attempt is open.
+    new: VecDeque<Told>,
+    /// The attempt was open.
+    open: VecDeque<Told>,
+}
+
+impl Waits {
+    /// Lets a hook wait.
+    pub(super) fn add(&mut self, told: Told) {
+        self.new.push_back(told);
+    }
+
+    /// Gives up those that have waited for long enough, or for which there is no room.
+    pub(super) async fn give_up(&mut self, now: SystemTime, ingest: &Ingest) -> Vec<Kept> {
+        let mut going = Vec::new();
+        while let Some(told) = next(&mut self.new, now) {
+            if told.is_open(ingest).await {
+                self.open.push_back(Told { since: now, ..told });
+            } else {
+                going.push(told.kept);
+            }
+        }
+        while let Some(told) = next(&mut self.open, now) {
+            // those that make room are not looked for: all of them may be open
+            if self.open.len() < MOST && told.is_open(ingest).await {
+                self.open.push_back(Told { since: now, ..told });
+            } else {
+                going.push(told.kept);
+            }
+        }
+        going
+    }
+}
+
+/// The oldest, if there are too many or it has waited for long enough.
+fn next(waits: &mut VecDeque<Told>, now: SystemTime) -> Option<Told> {
+    let is_old = |told: &Told| now.duration_since(told.since).is_ok_and(|time| time >= PATIENCE);
+    if waits.len() > MOST || waits.front().is_some_and(is_old) { waits.pop_front() } else { None }
+}
+
+impl Told {
+    async fn is_open(&self, ingest: &Ingest) -> bool {
+        for id in &self.attempts {
+            match ingest.find(id).await {
+                Ok(Some((_summary, true))) => return true,
+                Ok(_) => {}
+                // nobody can say: it is looked for again
+                Err(_) => return true,
+            }
+        }
+        false
+    }
+}

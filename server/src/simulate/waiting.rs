@@ -1,0 +1,173 @@
+//! Builds that wait for room, the oldest first. Who fits next is found without a look at all of them: over the builds stands a tree
+//! that knows of each half the least cores and the least memory, and what is too much for its least is too much for all of it.
+
+use super::nodes::Size;
+
+/// Builds that the smallest tree has room for; a power of two.
+const LEAST: usize = 16;
+
+/// The least of some builds, each of its own: thousandths of a core, and bytes of memory.
+type Least = (u64, u64);
+
+/// More than any node has: nobody waits there.
+const NOBODY: Least = (u64::MAX, u64::MAX);
+
+/// Builds in the order in which they began to wait. Takes memory for at most four times as many as wait.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// Number and size of a build; empty where one has gone.
+    builds: Vec<Option<(usize, Size)>>,
+    /// Of as many builds as there is room for, a power of two. The halves of `at` are `2 * at` and `2 * at + 1`; all is at 1.
+    tree: Vec<Least>,
+    /// How many wait.
+    count: usize,
+}
+
+impl Waiting {
+    /// Nobody.
+    pub(super) fn new() -> Self {
+        Self { builds: Vec::new(), tree: vec![NOBODY; 2 * LEAST], count: 0 }
+    }
+
+    /// One more, behind all others.
+    pub(super) fn push(&mut self, build: usize, size: Size) {
+        if self.builds.len() == self.room() {
+            self.close_ranks();
+        }
+        self.builds.push(Some((build, size)));
+        self.count += 1;
+        self.set(self.builds.len() - 1, (size.milli, size.memory));
+    }
+
+    /// The first at `from` or behind it that is not too large: where it stands, its number and its size. What is too large stays so with
+    /// more cores, more memory, or both.
+    pub(super) fn first(
+        &self,
+        from: usize,
+        too_large: &mut impl FnMut(Least) -> bool,
+    ) -> Option<(usize, usize, Size)> {
+        let at = self.find(1, (0, self.room()), from, too_large)?;
+        self.builds.get(at).copied().flatten().map(|(build, size)| (at, build, size))
+    }
+
+    /// Takes one out. Nobody else moves.
+    pub(super) fn remove(&mut self, at: usize) {
+        if let Some(build) = self.builds.get_mut(at)
+            && build.take().is_some()
+        {
+            self.count -= 1;
+            self.set(at, NOBODY);
+        }
+    }
+
+    fn room(&self) -> usize {
+        self.tree.len() / 2
+    }
+
+    /// The builds `begin..end` stand below `node`.
+    fn find(
+        &self,
+        node: usize,
+        (begin, end): (usize, usize),
+        from: usize,
+        too_large: &mut impl FnMut(Least) -> bool,
+    ) -> Option<usize> {
+        let least = self.tree.get(node).copied().unwrap_or(NOBODY);
+        if end <= from || least == NOBODY || too_large(least) {
+            return None;
+        }
+        if end - begin == 1 {
+            return Some(begin);
+        }
+        let middle = begin.midpoint(end);
+        let older = self.find(2 * node, (begin, middle), from, too_large);
+        older.or_else(|| self.find(2 * node + 1, (middle, end), from, too_large))
+    }
+
+    fn set(&mut self, at: usize, least: Least) {
+        let mut node = self.room() + at;
+        if let Some(place) = self.tree.get_mut(node) {
+            *place = least;
+        }
+        while node > 1 {
+            node /= 2;
+            let half = |at: usize| self.tree.get(at).copied().unwrap_or(NOBODY);
+            let (one, other) = (half(2 * node), half(2 * node + 1));
+            if let Some(place) = self.tree.get_mut(node) {
+                *place = (one.0.min(other.0), one.1.min(other.1));
+            }
+        }
+    }
+
+    /// Takes the gaps out, and makes room for as many more as wait.
+    fn close_ranks(&mut self) {
+        let waiting: Vec<(usize, Size)> = self.builds.drain(..).flatten().collect();
+        let room = (2 * waiting.len()).next_power_of_two().max(LEAST);
+        self.tree = vec![NOBODY; 2 * room];
+        self.count = 0;
+        for (build, size) in waiting {
+            self.push(build, size);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn size(milli: u64, memory: u64) -> Size {
+        Size { milli, memory, is_long: false }
+    }
+
+    proptest! {
+        #[test]
+        fn who_is_first_is_who_stands_first_in_a_plain_list(
+            steps in prop::collection::vec((0..4_u8, 1..9_u64, 1..9_u64, 0..9_u64, 0..9_u64), 1..400)
+        ) {
+            let (mut waiting, mut plain) = (Waiting::new(), Vec::new());
+            for (number, (what, milli, memory, most_milli, most_memory)) in steps.into_iter().enumerate() {
+                if what > 0 {
+                    waiting.push(number, size(milli, memory));
+                    plain.push((number, size(milli, memory)));
+                    continue;
+                }
+                let mut too_large = |least: Least| least.0 > most_milli || least.1 > most_memory;
+                let first = waiting.first(0, &mut too_large);
+                let expected = plain.iter().position(|(_, size)| !too_large((size.milli, size.memory)));
+                prop_assert_eq!(first.map(|(_, build, _)| build), expected.map(|at| plain[at].0));
+                if let (Some((at, build, _)), Some(expected)) = (first, expected) {
+                    plain.remove(expected);
+                    // who is behind it is found from there
+                    let next = plain.iter().skip(expected).find(|(_, size)| !too_large((size.milli, size.memory)));
+                    let behind = waiting.first(at + 1, &mut too_large).map(|(_, build, _)| build);
+                    prop_assert_eq!(behind, next.map(|(number, _)| *number));
+                    waiting.remove(at);
+                    prop_assert!(waiting.first(at, &mut too_large).is_none_or(|(_, other, _)| other != build));
+                }
+                prop_assert_eq!(waiting.count, plain.len());
+                prop_assert!(waiting.tree.len() <= 2 * LEAST.max(4 * (waiting.builds.len())));
+            }
+        }
+    }
+
+    #[test]
+    fn a_look_for_who_fits_visits_few_of_a_hundred_thousand() {
+        let mut waiting = Waiting::new();
+        for number in 0..100_000 {
+            waiting.push(number, size(1000 + number as u64, 1 << 30));
+        }
+        let mut looks = 0;
+        for free in [500, 1000, 50_000, 200_000] {
+            let mut too_large = |least: Least| {
+                looks += 1;
+                least.0 > free
+            };
+            if let Some((at, ..)) = waiting.first(0, &mut too_large) {
+                waiting.remove(at);
+            }
+        }
+        assert!(looks < 4 * 2 * 18, "{looks}");
+    }
+}

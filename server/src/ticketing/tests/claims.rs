@@ -1,0 +1,202 @@
+//! What a claim says, and whose ticket it is.
+
+use super::*;
+use crate::{
+    answers::Answers,
+    domain::History,
+    identity::{Proven, Roles},
+    learned::Learned,
+    predict,
+};
+
+impl Site {
+    fn claims(&self, ticketing: &Ticketing) -> Claims {
+        Claims {
+            learned: Learned::new(History::new(10)),
+            answers: Arc::new(Answers::default()),
+            predict: Arc::new(predict::Settings::default()),
+            placing: self.placing.clone(),
+            ticketing: ticketing.clone(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_closes_or_watches_the_ticket_of_another_one() {
+    let site = Site::new();
+    let named = |name: &str, projects: &[&str], roles: Roles| Identity {
+        name: name.into(),
+        projects: projects.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>().into(),
+        roles,
+        ..Identity::clone(&Identity::nobody())
+    };
+    let of = |name, projects| named(name, projects, Roles::default());
+    site.run(&[], async |ticketing: &Ticketing| {
+        let mine = Claim { by: "gitlab".into(), project: "team/x".into(), ..claim(1) };
+        ticketing.open(&id("a"), mine).await.unwrap();
+        for stranger in [of("other", &[]), of("gitlab", &["team/y"])] {
+            let closed = ticketing.close(&id("a"), "o", &stranger).await;
+            assert!(
+                matches!(closed, Err(Refusal::Forbidden(ref fault)) if fault.field == "ticket"),
+                "{closed:?}"
+            );
+            assert!(matches!(ticketing.watch(&id("a"), true, &stranger), Err(Refusal::Forbidden(_))));
+        }
+        let me = of("gitlab", &["team/x"]);
+        for owner in ["", "another"] {
+            let closed = ticketing.close(&id("a"), owner, &me).await;
+            assert!(matches!(closed, Err(Refusal::Fault(ref fault)) if fault.field == "owner"), "{closed:?}");
+        }
+        let unknown = ticketing.close(&id("b"), "o", &me).await;
+        assert_eq!(unknown, Err(Refused::Unknown(id("b")).into()));
+        assert_eq!(word(&ticketing.close(&id("a"), "o", &me).await.unwrap()), "closed");
+        ticketing.open(&id("c"), claim(3)).await.unwrap();
+        let operator = named("root", &["-"], [Role::Operator].into_iter().collect());
+        assert!(ticketing.close(&id("c"), "o", &operator).await.is_ok());
+    })
+    .await;
+}
+
+#[test]
+fn a_claim_is_what_the_key_the_pools_and_the_token_say() {
+    let site = Site::new();
+    let (ticketing, _keeper) = site.tickets();
+    let claims = site.claims(&ticketing);
+    let key = Key { package: "zlib".into(), project: "team/x".into(), owner: "ann".into(), ..Key::default() };
+    let asked = || Asked {
+        key: key.clone(),
+        kind: None,
+        owner: String::new(),
+        pool: String::new(),
+        tags: Vec::new(),
+    };
+    let anyone = Identity::anyone();
+    let ask = |asked: Asked| claims.claim(&anyone, asked);
+    let claim = ask(Asked { tags: vec!["licence".into()], ..asked() }).unwrap();
+    assert_eq!((claim.owner.as_str(), claim.pool.as_str(), claim.kind.as_str()), ("ann", "big", "explicit"));
+    assert_eq!((claim.tags.join(" "), claim.by.as_str()), ("licence".to_owned(), "anyone"));
+    assert!(claim.memory.0 > 0 && claim.milli_cores > 0 && claim.wall.0 > 0);
+    let other = ask(Asked {
+        key: Key { git_ref: "main".into(), ..key.clone() },
+        pool: "other".into(),
+        owner: "bob".into(),
+        kind: crate::placement::Kind::parse("auto"),
+        ..asked()
+    });
+    let other = other.unwrap();
+    assert_eq!((other.owner.as_str(), other.pool.as_str(), other.kind.as_str()), ("bob", "other", "auto"));
+    assert_ne!(other.asked, claim.asked);
+    let field = |asked: Asked| match ask(asked) {
+        Err(Refusal::Fault(fault)) => fault.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        field(Asked { pool: "moon".into(), ..asked() }),
+        "pool: \"moon\" is not there; there are: big, other"
+    );
+    let elsewhere = Key { project: "else/where".into(), ..key.clone() };
+    assert!(
+        field(Asked { pool: "other".into(), key: elsewhere, ..asked() })
+            .starts_with("pool: pool other is not for")
+    );
+    assert!(field(Asked { tags: vec!["nonsense".into()], ..asked() }).starts_with("tags: \"nonsense\""));
+    // who may see some projects only makes no owners up
+    let one = Identity { projects: vec!["team/*".to_owned()].into(), ..Identity::clone(&anyone) };
+    assert_eq!(claims.claim(&one, asked()).unwrap().owner, "team/x");
+    let made_up = claims.claim(&one, Asked { owner: "nobody-else".into(), ..asked() });
+    assert!(matches!(made_up, Err(Refusal::Forbidden(ref fault)) if fault.field == "owner"), "{made_up:?}");
+}
+
+/// A key of a package of a project, and nothing else asked.
+fn about(project: &str, package: &str) -> Asked {
+    let key = Key { project: project.into(), package: package.into(), ..Key::default() };
+    Asked { key, kind: None, owner: String::new(), pool: String::new(), tags: Vec::new() }
+}
+
+fn proven(project: &str, git_ref: &str, owner: &str) -> Identity {
+    let proven = Proven { project: project.into(), git_ref: git_ref.into(), owner: owner.into(), job: None };
+    Identity { proven, ..Identity::clone(&Identity::anyone()) }
+}
+
+#[tokio::test]
+async fn the_same_words_about_two_projects_are_two_questions() {
+    let site = Site::new();
+    site.run(&[], async |ticketing: &Ticketing| {
+        let claims = site.claims(ticketing);
+        let claim = |project: &str| claims.claim(&proven(project, "", "o"), about("", "zlib")).unwrap();
+        let (one, other) = (claim("team/x"), claim("team/y"));
+        assert_ne!(one.asked, other.asked);
+        // not even if the numbers of both happen to be the same
+        let other = Claim { asked: one.asked, ..other };
+        ticketing.open(&id("a"), one.clone()).await.unwrap();
+        assert_eq!(ticketing.open(&id("a"), other.clone()).await, Err(Refused::Taken(id("a")).into()));
+        ticketing.close(&id("a"), "o", &Identity::anyone()).await.unwrap();
+        assert_eq!(word(&ticketing.open(&id("a"), one).await.unwrap()), "closed");
+        assert_eq!(word(&ticketing.open(&id("a"), other).await.unwrap()), "granted");
+    })
+    .await;
+}
+
+#[test]
+fn callers_whose_long_names_begin_alike_are_told_apart() {
+    let named =
+        |name: String| claim::by(&Identity { name: name.into(), ..Identity::clone(&Identity::anyone()) });
+    let pod = |pod: &str| {
+        named(format!("kubernetes.default.svc.cluster.local:system:serviceaccount:builds:runner/{pod}"))
+    };
+    assert_eq!(pod("a"), pod("a"));
+    assert_ne!(pod("a"), pod("b"));
+    assert!(pod("a").starts_with("kubernetes.default.svc.cluster.local:system:ser"), "{}", pod("a"));
+    for length in [1, 64] {
+        assert_eq!(named("é".repeat(length)), "é".repeat(length));
+    }
+    assert_eq!(named("é".repeat(65)).chars().count(), 64);
+}
+
+#[test]
+fn only_a_rule_puts_a_ticket_into_a_pool_of_rules_and_it_looks_at_what_is_proven() {
+    let site = Site::new();
+    let (ticketing, _keeper) = site.tickets();
+    let claims = site.claims(&ticketing);
+    let to_other = || Asked { pool: "other".into(), ..about("team/x", "zlib") };
+    let ruled = |asked: Asked| match claims.claim(&proven("team/x", "feature", "ann"), asked) {
+        Ok(claim) => claim.pool,
+        Err(Refusal::Fault(fault)) => fault.to_string(),
+        Err(other) => panic!("{other:?}"),
+    };
+    assert!(
+        ruled(to_other()).starts_with("pool: only a rule puts builds into \"other\""),
+        "{}",
+        ruled(to_other())
+    );
+    let mut main = to_other();
+    main.key.git_ref = "main".into();
+    assert!(ruled(main).starts_with("pool: only a rule"), "it says a branch that is not proven");
+    assert_eq!(claims.claim(&proven("team/x", "main", "ann"), to_other()).unwrap().pool, "other");
+    // the branch is that of the proven project alone
+    let mut elsewhere = to_other();
+    elsewhere.key.project = "team/y".into();
+    elsewhere.key.git_ref = "main".into();
+    assert_eq!(ruled(elsewhere), "other");
+    // also where the rule would send it elsewhere just now
+    let _busy: Vec<_> =
+        (0..9).map(|_| site.placing.places().hold("other", &Resources::default(), false)).collect();
+    assert_eq!(claims.claim(&proven("team/x", "main", "ann"), to_other()).unwrap().pool, "other");
+    assert_eq!(claims.claim(&proven("team/x", "main", "ann"), about("team/x", "zlib")).unwrap().pool, "big");
+}
+
+#[tokio::test]
+async fn no_secret_in_a_question_is_kept_or_shown() {
+    let site = Site::new();
+    let (ticketing, _keeper) = site.tickets();
+    let token = "glpat-aB3dE6gH9jK2mN5pQ8sT";
+    let asked = Asked {
+        key: Key { project: format!("of {token}"), ..Key::default() },
+        kind: None,
+        owner: format!("robot {token}"),
+        pool: "big".into(),
+        tags: Vec::new(),
+    };
+    let claim = site.claims(&ticketing).claim(&Identity::anyone(), asked).unwrap();
+    assert_eq!((claim.owner.as_str(), claim.project.as_str()), ("robot [MASKED]", "of [MASKED]"));
+}

@@ -1,0 +1,208 @@
+//! A server that holds every secret that one can hold, and a GitLab and an issuer that are asked with them.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::mpsc,
+    thread,
+};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use plimsoll_tests::{Issuer, unix_now};
+use ring::hmac;
+use serde_json::json;
+
+use super::log;
+use crate::{
+    admission::{Webhook, start},
+    tenants::sha256,
+};
+
+/// Tokens of callers: of an agent, of a reader of all projects, of a caller, and one that is not known.
+pub(super) const RUNNER: &str = "planted-runner-1f0a9c";
+pub(super) const AUDITOR: &str = "planted-auditor-7b3de2";
+pub(super) const SPACK: &str = "planted-spack-55aa01";
+pub(super) const WRONG: &str = "planted-wrong-c0ffee";
+/// The value of a label that is private.
+pub(super) const CUSTOMER: &str = "planted_customer_inc";
+
+/// What nobody may see.
+pub(super) struct Secrets {
+    pub(super) hook: String,
+    signing: String,
+    pub(super) gitlab: String,
+    pub(super) bearer: String,
+    /// A token that an issuer has signed.
+    pub(super) signed: String,
+    /// What a build printed: a token, a key of a cloud, passwords, a header's and a signed token, a private key.
+    pub(super) in_logs: [String; 7],
+    private_key: String,
+}
+
+impl Secrets {
+    fn new(issuer: &Issuer) -> Self {
+        let signed = issuer.token(77, json!({"project_path": "spack/packages"}));
+        let in_logs = [
+            "glpat-pL4nT3dT0k3nAbCdEfGh",
+            "AKIAPLANTEDQWERTYUIO",
+            "planted-password-90210",
+            "planted-in-address-4711",
+            "planted-bearer-in-log-0815",
+            &issuer.token(78, json!({})),
+            "MIIEvPlantedPrivateKeyBlockZzYyXxWwVvUuTtSsRr0123456789+/AbCdEfG",
+        ];
+        Self {
+            hook: "planted-hook-2d2d2d".into(),
+            signing: BASE64_STANDARD.encode("planted-signing-key-of-32-bytes!"),
+            gitlab: "planted-gitlab-9e8f7a".into(),
+            bearer: "planted-issuer-bearer-31337".into(),
+            signed,
+            in_logs: in_logs.map(ToOwned::to_owned),
+            private_key: String::new(),
+        }
+    }
+
+    /// Each with its name.
+    pub(super) fn all(&self) -> Vec<(&'static str, &str)> {
+        let mut all = vec![
+            ("a runner's token", RUNNER),
+            ("a reader's token", AUDITOR),
+            ("a caller's token", SPACK),
+            ("a wrong token", WRONG),
+            ("the hook's secret", &self.hook),
+            ("the hook's signing token", &self.signing),
+            ("GitLab's token", &self.gitlab),
+            ("the token for the issuer", &self.bearer),
+            ("a signed token", &self.signed),
+            ("the private key", &self.private_key),
+        ];
+        all.extend(self.in_logs.iter().map(|secret| ("what a build printed", secret.as_str())));
+        all
+    }
+}
+
+/// All of it.
+pub(super) struct Place {
+    pub(super) webhook: Webhook,
+    pub(super) secrets: Secrets,
+    pub(super) options: Vec<String>,
+    pub(super) gitlab: SocketAddr,
+    /// With the file of access.
+    pub(super) dir: tempfile::TempDir,
+    /// Heads of the requests that GitLab and the second issuer got.
+    pub(super) asked: mpsc::Receiver<String>,
+}
+
+impl Place {
+    pub(super) fn start() -> Self {
+        let issuer = Issuer::start().unwrap();
+        let mut secrets = Secrets::new(&issuer);
+        let (gitlab, asked) = others(log(&secrets));
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            fs::write(dir.path().join(name), text).unwrap();
+            dir.path().join(name).display().to_string()
+        };
+        file("bearer", &secrets.bearer);
+        let access = file("access.toml", &access(&issuer.url, gitlab));
+        let hook = file("hook", &secrets.hook);
+        let signing = file("signing", &format!("whsec_{}\n", secrets.signing));
+        let token = file("gitlab", &secrets.gitlab);
+        let url = format!("http://{gitlab}");
+        let options = [
+            ["--log", "debug"],
+            ["--access-file", &access],
+            ["--collect-token-file", &hook],
+            ["--collect-signing-file", &signing],
+            ["--gitlab-url", &url],
+            ["--gitlab-token-file", &token],
+            ["--private-labels", "customer"],
+        ];
+        let options: Vec<String> = options.concat().into_iter().map(ToOwned::to_owned).collect();
+        let webhook = start(&options.iter().map(String::as_str).collect::<Vec<_>>());
+        let key = fs::read_to_string(webhook.dir.path().join("tls.key")).unwrap();
+        key.lines().nth(1).unwrap().clone_into(&mut secrets.private_key);
+        Self { webhook, secrets, options, gitlab, dir, asked }
+    }
+
+    /// Headers of a hook with this secret, signed as it should be.
+    pub(super) fn signed(&self, secret: &str, body: &str) -> String {
+        let key = BASE64_STANDARD.decode(&self.secrets.signing).unwrap();
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
+        let time = unix_now();
+        let signature = BASE64_STANDARD.encode(hmac::sign(&key, format!("one.{time}.{body}").as_bytes()));
+        format!(
+            "X-Gitlab-Token: {secret}\r\nwebhook-id: one\r\nwebhook-timestamp: {time}\r\n\
+             webhook-signature: v1,{signature}\r\n"
+        )
+    }
+
+    /// The whole answer to a request.
+    pub(super) fn http(&self, method: &str, path: &str, headers: &str, body: &str) -> String {
+        let mut stream = TcpStream::connect(self.webhook.server.http).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\n{headers}Content-Length: {length}\r\n\
+             Connection: close\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+}
+
+/// Three tokens, an issuer that answers, and one that refuses whoever asks.
+fn access(issuer: &str, refusing: SocketAddr) -> String {
+    let token = |name: &str, token: &str, roles: &str| {
+        format!("[[token]]\nname = \"{name}\"\nsha256 = \"{}\"\nroles = [{roles}]\n", sha256(token))
+    };
+    let grant = "kind = \"gitlab\"\naudience = \"plimsoll\"\n[[issuer.grant]]\nroles = [\"caller\"]\n\
+                 projects = [\"spack/*\"]\n";
+    [
+        token("runner", RUNNER, "\"agent\", \"caller\""),
+        token("auditor", AUDITOR, "\"reader\""),
+        token("spack", SPACK, "\"caller\""),
+        format!("[[issuer]]\nissuer = \"{issuer}\"\n{grant}"),
+        format!(
+            "[[issuer]]\nissuer = \"http://{refusing}\"\nbearer_file = \"bearer\"\n\
+             keys_url = \"http://{refusing}/keys\"\n{grant}"
+        ),
+    ]
+    .concat()
+}
+
+/// A GitLab whose one failed job printed `log`, and which is no issuer of anything. Its thread ends with the test's process.
+fn others(log: String) -> (SocketAddr, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (asked, heard) = mpsc::channel();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let (mut head, mut byte) = (Vec::new(), [0]);
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) > 0 {
+                head.push(byte[0]);
+            }
+            let head = String::from_utf8_lossy(&head).into_owned();
+            let (status, body) = match head.split(' ').nth(1).unwrap_or_default() {
+                path if path.ends_with("/jobs/7/trace") => (200, log.clone()),
+                path if path.contains("/pipelines/") => (
+                    200,
+                    json!([{"id": 7, "name": "zlib@1.3 /abcdefg", "status": "failed", "failure_reason": log}])
+                        .to_string(),
+                ),
+                // as one that says what it was asked with
+                _ => (403, head.clone()),
+            };
+            let length = body.len();
+            let _gone = write!(
+                stream,
+                "HTTP/1.1 {status} x\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            );
+            let _done = asked.send(head);
+        }
+    });
+    (address, heard)
+}

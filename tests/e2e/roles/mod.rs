@@ -1,0 +1,221 @@
+//! Who gets what: every rpc of the wire, asked by every role, about projects of his own and of others.
+
+mod calls;
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use calls::{About, Calls, HIDDEN};
+use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
+use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello};
+use tonic::{
+    Code, Status,
+    transport::{Channel, Endpoint},
+};
+
+use crate::tenants::sha256;
+
+const ROLES: [&str; 5] = ["agent", "reader", "caller", "hook", "operator"];
+
+/// An rpc, the role that it takes, and what somebody with this role is told about an own and a foreign project: who may see some
+/// projects, and who may see all.
+struct Row(&'static str, &'static str, [Code; 2], [Code; 2]);
+
+const YES: Code = Code::Ok;
+const NO: Code = Code::PermissionDenied;
+const TABLE: [Row; 18] = [
+    Row("Collector/Stream", "agent", [YES, NO], [YES, YES]),
+    Row("Predictor/Predict", "caller", [YES, NO], [YES, YES]),
+    // an error in the place of one answer
+    Row("Predictor/PredictBatch", "caller", [YES, NO], [YES, YES]),
+    // what is not his is as if it were not there: he is told what follows from his own words
+    Row("Predictor/ShouldRetry", "caller", [YES, YES], [YES, YES]),
+    Row("Predictor/Explain", "caller", [YES, NO], [YES, YES]),
+    Row("Stats/GetStats", "reader", [YES, NO], [YES, YES]),
+    Row("Stats/ListAttempts", "reader", [YES, NO], [YES, YES]),
+    Row("Stats/GetAttempt", "reader", [YES, Code::NotFound], [YES, YES]),
+    // it is over all projects, and cannot name one
+    Row("Stats/Watch", "reader", [NO, NO], [YES, YES]),
+    // these are of pools, which all projects share
+    Row("Placement/GetPools", "reader", [YES, YES], [YES, YES]),
+    Row("Placement/GetDemand", "reader", [YES, YES], [YES, YES]),
+    Row("Placement/OpenTicket", "caller", [YES, NO], [YES, YES]),
+    // a ticket is for him who has opened it
+    Row("Placement/WatchTicket", "caller", [YES, NO], [YES, NO]),
+    Row("Placement/CloseTicket", "caller", [YES, NO], [YES, NO]),
+    Row("ExternalScaler/IsActive", "reader", [YES, YES], [YES, YES]),
+    Row("ExternalScaler/StreamIsActive", "reader", [YES, YES], [YES, YES]),
+    Row("ExternalScaler/GetMetricSpec", "reader", [YES, YES], [YES, YES]),
+    Row("ExternalScaler/GetMetrics", "reader", [YES, YES], [YES, YES]),
+];
+
+/// Every `SERVICE/RPC` below a directory of the wire's description.
+fn rpcs(dir: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            rpcs(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "proto") {
+            let text = fs::read_to_string(&path).unwrap();
+            let mut service = "";
+            for line in text.lines().map(str::trim) {
+                if let Some(rest) = line.strip_prefix("service ") {
+                    service = rest.split([' ', '{']).next().unwrap();
+                } else if let Some(rest) = line.strip_prefix("rpc ") {
+                    let rpc = rest.split(['(', ' ']).next().unwrap();
+                    found.insert(format!("{service}/{rpc}"));
+                }
+            }
+        }
+    }
+}
+
+/// Whoever has one role, for the projects of `own` (`ROLE`), or for all (`ROLE-of-all`), and the name is the token.
+fn access() -> String {
+    let token = |name: &str, roles: &str, projects: &str| {
+        format!(
+            "[[token]]\nname = \"{name}\"\nsha256 = \"{}\"\nroles = [{roles}]\nprojects = [{projects}]\ntrusted = true\n",
+            sha256(name)
+        )
+    };
+    let of_role = |role: &str| {
+        let quoted = format!("\"{role}\"");
+        token(role, &quoted, "\"own/*\"") + &token(&format!("{role}-of-all"), &quoted, "")
+    };
+    let all: String = ROLES.iter().map(|role| of_role(role)).collect();
+    all + &token("somebody-else", "\"agent\", \"caller\"", "")
+}
+
+/// A server with an attempt and a ticket of either project.
+struct Site {
+    _dir: tempfile::TempDir,
+    _server: Server,
+    channel: Channel,
+    /// Of attempts that run.
+    _streams: Vec<Sender>,
+}
+
+impl Site {
+    async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            fs::write(dir.path().join(name), text).unwrap();
+            dir.path().join(name).display().to_string()
+        };
+        let access = file("access.toml", &access());
+        let pools = file("pools.toml", "[[pool]]\nname = \"big\"\non_demand = true\n");
+        let options = ["--access-file", &access, "--pools-file", &pools];
+        let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
+        let channel = Endpoint::new(server.url()).unwrap().connect().await.unwrap();
+        let mut streams = Vec::new();
+        for about in [About::OWN, About::FOREIGN] {
+            streams.push(run(&channel, about).await);
+            let calls = Calls { channel: channel.clone(), token: "somebody-else" };
+            calls.call("Placement/OpenTicket", about).await.unwrap();
+        }
+        Self { _dir: dir, _server: server, channel, _streams: streams }
+    }
+
+    fn calls(&self, token: &'static str) -> Calls {
+        Calls { channel: self.channel.clone(), token }
+    }
+}
+
+/// An attempt that ended, and the stream of another one that runs.
+async fn run(channel: &Channel, about: About) -> Sender {
+    let mut stream = Sender::open_as(channel.clone(), "somebody-else").await.unwrap();
+    for (attempt, ends) in [(about.attempt, true), (about.running, false)] {
+        let Sent::Hello(opening) = hello(attempt, "zlib") else { unreachable!() };
+        let opening = pb::Hello { key: Some(about.key()), ..opening };
+        stream.exchange(Sent::Hello(opening)).await.unwrap();
+        stream.exchange(batch(attempt, 1, 3)).await.unwrap();
+        if ends {
+            stream.close(finish(attempt, 3, Some(1))).await.unwrap();
+        }
+    }
+    stream
+}
+
+#[test]
+fn every_rpc_of_the_wire_has_its_row() {
+    let mut found = BTreeSet::new();
+    rpcs(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../proto")), &mut found);
+    let rows: BTreeSet<String> = TABLE.iter().map(|row| row.0.to_owned()).collect();
+    assert_eq!(found, rows, "say in the table who may call what is new");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_rpc_tells_each_role_what_is_for_it_and_nothing_of_other_projects() {
+    let site = Site::start().await;
+    let mut told = 0;
+    for Row(rpc, role, of_some, of_all) in TABLE {
+        let nobody = site.calls("").call(rpc, About::OWN).await;
+        assert_eq!(code(&nobody), Code::Unauthenticated, "nobody, {rpc}: {nobody:?}");
+        let unknown = site.calls("made-up").call(rpc, About::OWN).await;
+        assert_eq!(code(&unknown), Code::Unauthenticated, "a token of nobody, {rpc}: {unknown:?}");
+        for other in ROLES.iter().filter(|other| **other != role) {
+            let refused = site.calls(other).call(rpc, About::OWN).await;
+            assert_eq!(code(&refused), NO, "{other}, {rpc}: {refused:?}");
+            assert!(refused.unwrap_err().message().contains("has not the role"), "{other}, {rpc}");
+        }
+        for (about, expected) in [About::OWN, About::FOREIGN].into_iter().zip(of_some) {
+            let about = site.calls(role).prepared(rpc, about).await;
+            let answer = site.calls(role).call(rpc, about).await;
+            assert_eq!(code(&answer), expected, "{role} of {}, {rpc}: {answer:?}", about.project);
+            assert!(!format!("{answer:?}").contains(HIDDEN), "{rpc} tells of another project: {answer:?}");
+        }
+        let all = format!("{role}-of-all").leak();
+        for (about, expected) in [About::OWN, About::FOREIGN].into_iter().zip(of_all) {
+            let about = site.calls(all).prepared(rpc, about).await;
+            let answer = site.calls(all).call(rpc, about).await;
+            assert_eq!(code(&answer), expected, "{all} of {}, {rpc}: {answer:?}", about.project);
+            told += u32::from(format!("{answer:?}").contains(HIDDEN));
+        }
+    }
+    assert!(told >= 4, "else nothing was hidden: {told}");
+}
+
+fn code(answer: &Result<String, Status>) -> Code {
+    answer.as_ref().map_or_else(Status::code, |_answer| Code::Ok)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_of_another_project_is_judged_as_one_that_is_not_there() {
+    let site = Site::start().await;
+    let key = |project: &str| Some(pb::Key { project: project.to_owned(), ..About::OWN.key() });
+    let exit = Some(pb::Exit { code: Some(1), signal: None });
+    let questions = [
+        pb::ShouldRetryRequest::default(),
+        pb::ShouldRetryRequest { exit, ..Default::default() },
+        pb::ShouldRetryRequest { key: key("own/one"), ..Default::default() },
+        pb::ShouldRetryRequest { key: key("own/one"), exit, ..Default::default() },
+        pb::ShouldRetryRequest { key: key("foreign/one"), exit, ..Default::default() },
+        pb::ShouldRetryRequest {
+            key: key("own/one"),
+            log_tail: b"x.c:1:1: error: 'foo' undeclared\n".to_vec(),
+            number: 3,
+            ..Default::default()
+        },
+    ];
+    let mut answered = 0;
+    for question in questions {
+        let ask = async |attempt: &str| {
+            let question = pb::ShouldRetryRequest { attempt: attempt.into(), ..question.clone() };
+            let answer = site.calls("caller").judge(question).await;
+            let said = answer.as_ref().map_or_else(
+                |status| {
+                    let details = String::from_utf8_lossy(status.details());
+                    format!("{:?} {} {details}", status.code(), status.message())
+                },
+                |verdict| format!("{verdict:?}"),
+            );
+            (said.replace(attempt, "ID"), answer.is_ok())
+        };
+        // as long as the others: details hold its length
+        let (absent, is_answer) = ask("never-0").await;
+        for attempt in [About::FOREIGN.attempt, About::FOREIGN.running] {
+            assert_eq!(ask(attempt).await.0, absent, "{question:?}");
+        }
+        answered += u32::from(is_answer);
+    }
+    assert_eq!(answered, 2, "those that say their project and how it ended");
+}
