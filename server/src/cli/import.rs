@@ -17,7 +17,14 @@ use crate::{
     store::{Store, StoreSettings},
 };
 
-/// Adds recorded history to a data directory.
+/// Some rows were refused, and are named; the others are in the store.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "rows were refused and are named above; correct them, and import the file again: what is there already is left alone"
+)]
+pub(super) struct RowsRefused;
+
+/// Adds recorded history to a data directory. The exit status is 3 if rows were refused; the others are added.
 #[derive(Debug, Args)]
 pub struct Import {
     /// CSV or JSON lines, plain or gzip (needed columns: package, `wall_ms`, `peak_bytes`), or the SQLite database of Gantry.
@@ -58,7 +65,10 @@ impl Import {
 
     async fn import(self, config: &Config) -> anyhow::Result<()> {
         // a file that is not one must not make a data directory
-        import::Reader::open(&self.file)?;
+        if let Some(refusals) = import::refused_whole(&self.file)? {
+            writeln!(io::stdout(), "0 attempts added, 0 were there already")?;
+            return judge(&refusals);
+        }
         let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache };
         let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
         let store = opened.context("data_dir: opening the store ended badly")?.context("data_dir")?;
@@ -72,9 +82,15 @@ impl Import {
         let imported = imported?;
         let (added, known) = (imported.added, imported.known);
         writeln!(io::stdout(), "{added} attempts added, {known} were there already")?;
-        if imported.refusals.count > 0 {
-            note(&imported.refusals);
-        }
-        Ok(())
+        judge(&imported.refusals)
     }
+}
+
+/// Names the rows that were refused.
+fn judge(refusals: &import::Refusals) -> anyhow::Result<()> {
+    if refusals.count == 0 {
+        return Ok(());
+    }
+    note(refusals);
+    Err(RowsRefused.into())
 }

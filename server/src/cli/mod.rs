@@ -23,6 +23,9 @@ use crate::{
     store::StoreSettings,
 };
 
+/// Exit status of an import that did not take all rows.
+const ROWS_REFUSED: u8 = 3;
+
 /// Keeps what CI builds used, predicts what the next one needs, and judges failed ones.
 ///
 /// Without a command it serves. Every setting can be given as an option (--grpc-listen), as a variable
@@ -94,7 +97,11 @@ impl Command {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 note(format_args!("plimsoll-server: {error:#}"));
-                ExitCode::FAILURE
+                if error.is::<import::RowsRefused>() {
+                    ExitCode::from(ROWS_REFUSED)
+                } else {
+                    ExitCode::FAILURE
+                }
             }
         }
     }

@@ -1,8 +1,9 @@
 //! Where a command writes: a new file that has its name only when it is whole, or standard output.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     io::{self, BufWriter, Write},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -16,7 +17,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Opens `path`; `-` is standard output.
+    /// Opens `path`; `-` is standard output. What it writes, nobody else can read: a store is not for everybody, and so is no copy of it.
     ///
     /// # Errors
     /// There is a file already, or it cannot be made.
@@ -24,11 +25,15 @@ impl Target {
         if path == Path::new("-") {
             return Ok(Self::Stdout(BufWriter::new(io::stdout())));
         }
-        ensure!(!path.try_exists()?, "{} exists already; give a new name", path.display());
+        refuse_taken(path)?;
+        // a name of its own: two commands with the same target do not write into one file, and a link is not followed
         let mut part = path.as_os_str().to_owned();
-        part.push(".part");
+        part.push(format!(".{}.part", std::process::id()));
         let part = PathBuf::from(part);
-        let file = File::create(&part).with_context(|| format!("cannot create {}", part.display()))?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part);
+        let file = file.with_context(|| {
+            format!("cannot create {}; if it is left over from a crash, remove it", part.display())
+        })?;
         Ok(Self::File { file: BufWriter::new(file), part, path: path.to_owned() })
     }
 
@@ -38,8 +43,14 @@ impl Target {
             Self::Stdout(mut out) => Ok(out.flush()?),
             Self::File { file, part, path } => {
                 let written = file.into_inner().map_err(io::IntoInnerError::into_error);
-                let named = written.and_then(|file| file.sync_all()).and_then(|()| fs::rename(&part, &path));
-                named.with_context(|| format!("cannot write {}", path.display()))
+                let synced = written.and_then(|file| file.sync_all());
+                let synced = synced.with_context(|| format!("cannot write {}", path.display()));
+                // a link fails where the name was taken meanwhile; a rename would replace what is there
+                let named = synced.and_then(|()| name(&part, &path));
+                if named.is_err() {
+                    remove(&part);
+                }
+                named
             }
         }
     }
@@ -47,10 +58,33 @@ impl Target {
     /// It was not to be: removes what was written.
     pub(super) fn give_up(self) {
         if let Self::File { part, .. } = self {
-            // what cannot be removed keeps the name that says what it is
-            let _left = fs::remove_file(part);
+            remove(&part);
         }
     }
+}
+
+fn refuse_taken(path: &Path) -> anyhow::Result<()> {
+    // also a link that leads nowhere
+    ensure!(fs::symlink_metadata(path).is_err(), "{} exists already; give a new name", path.display());
+    Ok(())
+}
+
+fn name(part: &Path, path: &Path) -> anyhow::Result<()> {
+    match fs::hard_link(part, path) {
+        Ok(()) => {
+            remove(part);
+            Ok(())
+        }
+        Err(_taken_or_no_links_here) => {
+            refuse_taken(path)?;
+            fs::rename(part, path).with_context(|| format!("cannot write {}", path.display()))
+        }
+    }
+}
+
+fn remove(part: &Path) {
+    // what cannot be removed keeps the name that says what it is
+    let _left = fs::remove_file(part);
 }
 
 impl Write for Target {
@@ -66,5 +100,42 @@ impl Write for Target {
             Self::Stdout(out) => out.flush(),
             Self::File { file, .. } => file.flush(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn two_commands_with_one_target_leave_the_file_of_the_one_that_was_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("backup");
+        let mut first = Target::open(&path).unwrap();
+        first.write_all(b"whole").unwrap();
+        // the other one came while the first one wrote, and ends first or last
+        fs::write(dir.path().join("backup.part"), "the other one's").unwrap();
+        first.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let refused = Target::open(&path).unwrap_err().to_string();
+        assert!(refused.contains("exists already"), "{refused}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "the other one's file stays");
+    }
+
+    #[test]
+    fn a_name_that_is_taken_meanwhile_stays_what_it_is_and_nothing_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("backup");
+        let late = Target::open(&path).unwrap();
+        fs::write(&path, "the first one's").unwrap();
+        assert!(late.finish().unwrap_err().to_string().contains("exists already"));
+        assert_eq!(fs::read(&path).unwrap(), b"the first one's");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        let link = dir.path().join("link");
+        symlink(dir.path().join("nowhere"), &link).unwrap();
+        assert!(Target::open(&link).unwrap_err().to_string().contains("exists already"));
     }
 }

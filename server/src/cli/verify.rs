@@ -17,13 +17,22 @@ pub struct Verify {
     /// The data directory; else the one of the settings.
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Reads the files themselves, not a copy beside them: needs no room, but what is damaged in them may be changed.
+    #[arg(long)]
+    in_place: bool,
+    /// Goes on with what is left of a store that has lost its last commits: from now on it opens again.
+    #[arg(long)]
+    accept_loss: bool,
 }
 
 impl Verify {
     pub(super) fn run(self, config: &Config) -> anyhow::Result<()> {
         let mut settings = store_settings(config);
         settings.dir = self.dir.unwrap_or(settings.dir);
-        let store = Offline::open(&settings)?;
+        if self.accept_loss {
+            Offline::accept_loss(&settings)?;
+        }
+        let store = if self.in_place { Offline::open(&settings)? } else { Offline::look(&settings)? };
         let (mut progress, whole) = (Progress::new(), store.bytes_on_disk());
         let checked = store.check(
             |flaw| note(format_args!("{}: {}", flaw.key, flaw.reason)),
@@ -50,6 +59,9 @@ impl Verify {
                 "{} records are damaged and named above; a server skips them: live without them, or restore a backup",
                 checked.damaged
             );
+        }
+        if let Some(behind) = store.behind() {
+            bail!("{behind}");
         }
         writeln!(out, "no damage found")?;
         Ok(())

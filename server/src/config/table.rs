@@ -7,7 +7,7 @@ use super::{
     values::{
         collector, currency, directory, exit_codes, factor, file, labels, log_filter, log_format, namespaces,
         plain, project, set_retry_policy, show_cores, show_file, show_log_format, show_on_off,
-        show_retry_policy, show_size, size, some_cores, some_size,
+        show_retry_policy, show_size, size, some_cores, some_size, store_cache,
     },
 };
 use crate::{
@@ -56,7 +56,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("otlp_endpoint", otlp_endpoint, |t| collector(t).map(Some), |address: &Option<String>| {
         address.clone().unwrap_or_default()
     }),
-    setting!("store_cache", store_cache, |t| parse::size(t).map(|b| b.0), |b: &u64| size(Bytes(*b))),
+    setting!("store_cache", store_cache, store_cache, |b: &u64| size(Bytes(*b))),
     setting!(
         "history_attempts",
         history_attempts,

@@ -37,6 +37,15 @@ fn all_mistakes_are_reported_at_once_each_with_its_place() {
 }
 
 #[test]
+fn a_cache_that_the_engine_cannot_work_with_is_refused_by_its_name() {
+    for size in ["1", "1023KiB", "2TiB", "18446744073709551615"] {
+        let mistakes = load(None, &[], &["--store-cache", size]).unwrap_err();
+        let text = format!("{mistakes:?}");
+        assert!(text.contains("--store-cache") && text.contains("from 1MiB to 1TiB"), "{text}");
+    }
+}
+
+#[test]
 fn what_is_printed_can_be_read_back() {
     let loaded = load(None, &[], &["--store-cache", "128MiB", "--memory-cap", "64GiB"]).unwrap();
     let again = load(Some(&loaded.to_string()), &[], &[]).unwrap();

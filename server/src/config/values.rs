@@ -78,6 +78,14 @@ pub(super) fn some_cores(text: &str) -> Result<Option<Cores>, String> {
     parse::cores(text).map(Some)
 }
 
+/// The engine panics below 256 bytes, and is slow long before; above there is no machine for it.
+pub(super) fn store_cache(text: &str) -> Result<u64, String> {
+    match parse::size(text)? {
+        Bytes(bytes @ 0x10_0000..=0x100_0000_0000) => Ok(bytes),
+        Bytes(_) => Err(format!("{text:?} must be a size from 1MiB to 1TiB")),
+    }
+}
+
 /// Exact, unlike what people read.
 pub(super) fn show_cores(cores: Option<Cores>) -> String {
     cores.map(|cores| cores.0.to_string()).unwrap_or_default()

@@ -4,23 +4,29 @@
 
 use std::{
     convert::Infallible,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use tonic::{
+    Code, Status,
     body::Body,
     codegen::{BoxFuture, Service, http},
 };
 use tracing::Instrument as _;
 
-use super::{calls::Calls, guarded::admit};
-use crate::guard::Guard;
+use super::{calls::Calls, guarded::admit, status};
+use crate::{
+    guard::Guard,
+    metrics::{Kind, Metrics},
+};
 
 /// What stands before every service.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) calls: Calls,
     pub(super) guard: Guard,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 impl<S> tower::Layer<S> for Entry {
@@ -52,7 +58,7 @@ where
     }
 
     fn call(&mut self, mut request: http::Request<R>) -> Self::Future {
-        let Entry { calls, guard } = self.entry.clone();
+        let Entry { calls, guard, metrics } = self.entry.clone();
         let call = calls.begin();
         let span = tracing::debug_span!("call", otel.name = request.uri().path());
         let admitted = admit(&guard, &mut request);
@@ -62,6 +68,13 @@ where
                 Ok(answering) => answering.await?,
                 Err(status) => status.into_http(),
             };
+            // an error alone stands in the header; one that ends a stream comes behind it
+            if let Some(code) =
+                answer.headers().get(Status::GRPC_STATUS).map(|code| Code::from_bytes(code.as_bytes()))
+            {
+                let code = status::name(code);
+                metrics.calls_failed.get_or_create(&Kind::of(code)).inc();
+            }
             Ok(answer.map(|body| calls.answer(call, body)))
         })
     }
@@ -69,17 +82,30 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tower::{Layer as _, ServiceExt as _, service_fn};
 
     use super::*;
-    use crate::{identity::Identity, metrics::Metrics};
+    use crate::identity::Identity;
+
+    fn entry() -> Entry {
+        let metrics = Arc::new(Metrics::new());
+        let guard = Guard::open(None, Arc::clone(&metrics)).unwrap();
+        Entry { calls: Calls::default(), guard, metrics }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_refused_is_counted_by_its_code() {
+        let entry = entry();
+        let service =
+            service_fn(async |_request: http::Request<()>| Ok(status::of_crowd("watchers", 5).into_http()));
+        entry.layer(service).oneshot(http::Request::new(())).await.unwrap();
+        let text = entry.metrics.encode().unwrap();
+        assert!(text.contains("plimsoll_grpc_calls_failed_total{kind=\"resource_exhausted\"} 1"), "{text}");
+    }
 
     #[tokio::test]
     async fn a_call_is_counted_until_its_answer_is_gone_and_carries_who_calls() {
-        let guard = Guard::open(None, Arc::new(Metrics::new())).unwrap();
-        let entry = Entry { calls: Calls::default(), guard };
+        let entry = entry();
         let service = service_fn(async |request: http::Request<()>| {
             let caller = request.extensions().get::<Arc<Identity>>().cloned();
             assert_eq!(caller, Some(Identity::anyone()));

@@ -184,9 +184,10 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthServic
     let (connections, taking) = incoming::incoming(listener.tcp, connections, counts);
     let cut = metrics.connections_cut.get_or_create(&Kind::of(CONTROL_FRAMES)).clone();
     let (links, shaking) = connected::links(connections, listener.tls, cut);
+    let entry = Entry { calls, guard, metrics: Arc::clone(&metrics) };
     let collector = CollectorService::new(ingest, placing, metrics, tasks, stopping.clone());
     let serving = Server::builder()
-        .layer(Entry { calls, guard })
+        .layer(entry)
         .timeout(ANSWER_WITHIN)
         .http2_max_header_list_size(Some(HEADER_BYTES))
         .http2_keepalive_interval(Some(KEEPALIVE))

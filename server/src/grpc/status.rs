@@ -10,6 +10,29 @@ use crate::{domain::Fault, identity::Exceeded, ingest::Refusal, store::StoreErro
 /// When to come back to a place where too many are.
 const CROWD_RETRY: Duration = Duration::from_secs(30);
 
+/// The name of a code, as metrics have it: gRPC's, in small letters.
+pub(super) fn name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "ok",
+        Code::Cancelled => "cancelled",
+        Code::Unknown => "unknown",
+        Code::InvalidArgument => "invalid_argument",
+        Code::DeadlineExceeded => "deadline_exceeded",
+        Code::NotFound => "not_found",
+        Code::AlreadyExists => "already_exists",
+        Code::PermissionDenied => "permission_denied",
+        Code::ResourceExhausted => "resource_exhausted",
+        Code::FailedPrecondition => "failed_precondition",
+        Code::Aborted => "aborted",
+        Code::OutOfRange => "out_of_range",
+        Code::Unimplemented => "unimplemented",
+        Code::Internal => "internal",
+        Code::Unavailable => "unavailable",
+        Code::DataLoss => "data_loss",
+        Code::Unauthenticated => "unauthenticated",
+    }
+}
+
 /// INVALID_ARGUMENT with the field.
 pub(super) fn of_fault(fault: &Fault) -> Status {
     let details = ErrorDetails::with_bad_request_violation(fault.field.clone(), fault.description.clone());

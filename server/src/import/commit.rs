@@ -165,6 +165,16 @@ pub(crate) async fn commit(
     Ok(imported)
 }
 
+/// The refusals of a file that has rows, and of which every row is refused.
+///
+/// # Errors
+/// The file cannot be read up to its first good row.
+pub(crate) fn refused_whole(path: &Path) -> Result<Option<Refusals>, FileError> {
+    let mut trial = Reader::open(path)?;
+    let good = trial.next()?.is_some();
+    Ok(Some(trial.refusals).filter(|refusals| !good && refusals.count > 0))
+}
+
 /// Reads a file to its end and says how many of its rows make sense.
 fn try_all(path: &Path, mut tell: impl FnMut(f64)) -> Result<u64, FileError> {
     let mut trial = Reader::open(path)?;

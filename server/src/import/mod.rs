@@ -33,7 +33,7 @@ mod source;
 mod tests;
 mod whole;
 
-pub(crate) use commit::{Unsaid, commit};
+pub(crate) use commit::{Unsaid, commit, refused_whole};
 pub(crate) use draft::Record;
 pub(crate) use reader::Reader;
 pub(crate) use refusals::Refusals;

@@ -16,12 +16,12 @@ use flate2::read::MultiGzDecoder;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileError {
     /// It cannot be read.
-    #[error("{path}: cannot be read: {source}")]
+    #[error("{path}: cannot be read: {cause}")]
     Open {
         /// The file.
         path: PathBuf,
         /// Why not.
-        source: io::Error,
+        cause: io::Error,
     },
     /// It breaks off or is damaged.
     #[error("{path}: unreadable behind {unit} {line}: {reason}")]
@@ -106,7 +106,7 @@ pub(super) struct Text {
 
 /// Opens a file and looks at its first bytes.
 pub(super) fn open(path: &Path) -> Result<Text, FileError> {
-    let fail = |source| FileError::Open { path: path.to_owned(), source };
+    let fail = |cause| FileError::Open { path: path.to_owned(), cause };
     let file = File::open(path).map_err(fail)?;
     let place = Place { size: file.metadata().map_err(fail)?.len(), ..Place::default() };
     look(path, BufReader::new(Counted { file, read: Arc::clone(&place.read) }), place)
@@ -114,7 +114,7 @@ pub(super) fn open(path: &Path) -> Result<Text, FileError> {
 
 /// The same of bytes that are being read; `path` is what errors name.
 pub(super) fn look(path: &Path, mut packed: impl BufRead + 'static, place: Place) -> Result<Text, FileError> {
-    let fail = |source| FileError::Open { path: path.to_owned(), source };
+    let fail = |cause| FileError::Open { path: path.to_owned(), cause };
     // the two bytes that every gzip begins with (RFC 1952, 2.3.1)
     let gzip = packed.fill_buf().map_err(fail)?.starts_with(&[0x1f, 0x8b]);
     let mut bytes: Box<dyn BufRead> =

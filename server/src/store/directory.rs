@@ -1,8 +1,9 @@
 //! The data directory before the engine sees it: ours or not, in use or not, and cleared of what would break the engine.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, Read as _, Seek as _, Write as _},
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
 
@@ -10,6 +11,7 @@ use super::{
     fault::OpenError,
     marker::{self, Marker, State, sync_dir},
 };
+use crate::files::disk;
 
 const LOCK: &str = "plimsoll.lock";
 /// Written to see whether there is room.
@@ -20,6 +22,8 @@ const ENGINE: &str = "sled";
 const COPY: &str = "sled.new";
 /// The engine's directory while the copy takes its place.
 const REPLACED: &str = "sled.old";
+/// A copy of it that `verify` reads, so that the engine changes nothing in the files themselves.
+const LOOK: &str = "sled.look";
 /// What may lie in a directory that is empty to us: our own first steps, and what a file system puts into its root.
 const HARMLESS: [&str; 4] = [LOCK, marker::NEW_FILE, PROBE, "lost+found"];
 /// Room that the engine needs to open, beside a new snapshot: two segments and their neighbours.
@@ -100,6 +104,27 @@ impl Directory {
         Ok(copy)
     }
 
+    /// A copy of the engine's files as they are, to look at; gone when [`Look`] is dropped.
+    pub(super) fn look(&self) -> Result<Look, OpenError> {
+        let (engine, look) = (self.engine(), Look(self.path.join(LOOK)));
+        remove_all(&look.0)?;
+        let needed = self.bytes().saturating_add(ROOM);
+        let free = disk(&self.path).map_err(OpenError::io("look at", &self.path))?.free;
+        if free < needed {
+            return Err(OpenError::NoRoom { dir: self.path.clone(), needed, free });
+        }
+        make_private(&look.0)?;
+        for file in fs::read_dir(&engine).map_err(OpenError::io("list", &engine))? {
+            let file = file.map_err(OpenError::io("list", &engine))?;
+            let is_file = file.file_type().is_ok_and(|found| found.is_file());
+            if is_file {
+                let copied = fs::copy(file.path(), look.0.join(file.file_name()));
+                copied.map_err(OpenError::io("copy", file.path()))?;
+            }
+        }
+        Ok(look)
+    }
+
     /// Whether the copy takes less of the disk than the engine's files. Not if that cannot be told.
     pub(super) fn is_copy_smaller(&self) -> bool {
         let sizes =
@@ -135,6 +160,7 @@ impl Directory {
                 sync_dir(&self.path)?;
             }
         }
+        remove_all(&self.path.join(LOOK))?;
         remove_all(&self.path.join(COPY))
     }
 
@@ -208,6 +234,23 @@ impl Directory {
         })?;
         written
     }
+}
+
+/// A copy that was made to be looked at.
+#[derive(Debug)]
+pub(super) struct Look(pub(super) PathBuf);
+
+impl Drop for Look {
+    fn drop(&mut self) {
+        // sled may still write into it in the background; what then stays, the next one who opens the store removes
+        let _left = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Makes a directory that nobody else can look into, if it is not there.
+fn make_private(path: &Path) -> Result<(), OpenError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(OpenError::io("create", path))
 }
 
 /// Removes a directory with all that is in it, if it is there.

@@ -63,6 +63,24 @@ pub enum OpenError {
         /// What marker and store say.
         what: String,
     },
+    /// It ends before the last commit that was acknowledged.
+    #[error("{dir} is damaged: {what}, so what was acknowledged after that is lost; restore a backup into another directory, or say that you go on with what is left: plimsoll-server --data-dir {dir} verify --accept-loss", dir = dir.display())]
+    Behind {
+        /// The data directory.
+        dir: PathBuf,
+        /// What marker, witness and store say.
+        what: String,
+    },
+    /// There is no room for a copy to look at.
+    #[error("a copy of {dir} to look at needs {needed} bytes, {free} are free: make room, or let verify read the files themselves (--in-place), which may change what is damaged in them", dir = dir.display())]
+    NoRoom {
+        /// The data directory.
+        dir: PathBuf,
+        /// Bytes of the copy.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
     /// The marker cannot be understood.
     #[error("{path} is damaged ({reason}): restore it from a backup of the directory", path = path.display())]
     Marker {

@@ -45,6 +45,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 mod thin;
+mod witness;
 mod writer;
 
 pub use check::{Checked, Flaw};

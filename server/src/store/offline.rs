@@ -4,14 +4,15 @@
 
 use super::{
     StoreSettings,
-    directory::Directory,
-    engine::{Engine, Identity},
+    directory::{Directory, Look},
+    engine::{Engine, EngineError, Identity},
     errors::StoreError,
     fault::OpenError,
     fill::Filler,
     kv::{Entry, Limit},
     marker::Marker,
-    sled_store::open_compared,
+    sled_store::{open_compared, reconcile},
+    witness::Witness,
 };
 
 /// An existing store, locked for as long as this lives.
@@ -21,17 +22,66 @@ pub struct Offline {
     marker: Marker,
     engine: Engine,
     identity: Identity,
+    /// What it has lost by marker or witness, for those who look all the same.
+    behind: Option<OpenError>,
+    /// The copy that is read in place of the files; removed after the engine is closed.
+    _look: Option<Look>,
 }
 
 impl Offline {
-    /// Opens a store that exists. Writes nothing of its own into it.
+    /// Opens a store that exists. Writes nothing of its own into it; but the engine, which opens it, ends its log before what it
+    /// cannot read: after a crash that is what was not finished, in damaged files all that stands behind the damage.
     ///
     /// # Errors
     /// There is none, somebody uses it, or it cannot be opened.
     pub fn open(settings: &StoreSettings) -> Result<Self, OpenError> {
         let (directory, marker) = Directory::open_existing(&settings.dir)?;
         let (engine, identity) = open_compared(&directory, &marker, settings.cache_bytes)?;
-        Ok(Self { directory, marker, engine, identity })
+        Ok(Self { directory, marker, engine, identity, behind: None, _look: None })
+    }
+
+    /// Opens a copy of a store, so that nothing in its files is changed. A store that ends too early is opened too, and
+    /// [`Self::behind`] says so.
+    ///
+    /// # Errors
+    /// As [`Self::open`], or there is no room for the copy.
+    pub fn look(settings: &StoreSettings) -> Result<Self, OpenError> {
+        let (directory, marker) = Directory::open_existing(&settings.dir)?;
+        let look = directory.look()?;
+        let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
+        let engine = Engine::open(&look.0, settings.cache_bytes).map_err(failed)?;
+        let found = engine.identity().map_err(failed)?;
+        let (identity, behind) = match (reconcile(&directory, &marker, found), found) {
+            (Ok(identity), _) => (identity, None),
+            (Err(behind @ OpenError::Behind { .. }), Some(found)) => (found, Some(behind)),
+            (Err(other), _) => return Err(other),
+        };
+        Ok(Self { directory, marker, engine, identity, behind, _look: Some(look) })
+    }
+
+    /// Takes a store that has lost its last commits as it is: marker and witness forget what is not there.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; it holds nothing at all, or is another store.
+    pub fn accept_loss(settings: &StoreSettings) -> Result<(), OpenError> {
+        let (directory, marker) = Directory::open_existing(&settings.dir)?;
+        let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
+        let engine = Engine::open(&directory.engine(), settings.cache_bytes).map_err(failed)?;
+        let found = engine.identity().map_err(failed)?;
+        match (reconcile(&directory, &marker, found), found) {
+            (Err(OpenError::Behind { .. }), Some(found)) => {
+                engine.apply(&[], found).map_err(failed)?;
+                Marker { commit_sequence: found.sequence, ..marker }.write(directory.path())?;
+                Witness::begin(directory.path(), found)?;
+                engine.close().map_err(failed)
+            }
+            (other, _) => other.map(drop),
+        }
+    }
+
+    /// What it has lost, if marker or witness know of more than is in it.
+    pub fn behind(&self) -> Option<&OpenError> {
+        self.behind.as_ref()
     }
 
     /// Which store it is, and how far it has come.
@@ -100,11 +150,11 @@ impl Offline {
         let copied = copied.map_err(|error: StoreError| failed(error.to_string()))?;
         filler.end()?;
         let engine = Engine::open(&path, cache_bytes).map_err(|error| failed(error.0))?;
-        let Self { directory, marker, engine: old, identity } = self;
+        let Self { directory, marker, engine: old, identity, .. } = self;
         if engine.identity().map_err(|error| failed(error.0))? != Some(identity) {
             return Err(failed("the copy is not what was written; the old files stay".to_owned()));
         }
-        let copy = Self { directory, marker, engine, identity };
+        let copy = Self { directory, marker, engine, identity, behind: None, _look: None };
         let read = copy.each(|_entry| Ok(())).map_err(|error: StoreError| failed(error.to_string()))?;
         if read != copied {
             return Err(failed(format!("the copy holds {read} of {copied} entries; the old files stay")));

@@ -19,9 +19,10 @@ use super::{
     errors::{CommitError, StoreError},
     fault::OpenError,
     kv::{Batch, Limit, Page, StoreStatus, Versioned},
-    marker::{FORMAT_VERSION, Marker, State, check_format, sync_dir},
+    marker::{self, FORMAT_VERSION, Marker, State, check_format, sync_dir},
     shared::Shared,
     snapshot::Snapshot,
+    witness::{self, Witness},
     writer::{Job, Message, Writer},
 };
 
@@ -62,9 +63,11 @@ impl SledStore {
         let marker =
             Marker { store_id, format_version: FORMAT_VERSION, commit_sequence, state: State::Ready };
         marker.write(directory.path())?;
+        let witness = Witness::begin(directory.path(), identity)?;
         let shared = Arc::new(Shared::new(engine, identity.sequence));
         let (queue, messages) = sync_channel(QUEUE_SHARES + QUEUE_SPARE);
-        let writer = Writer::new(directory, settings.cache_bytes, Arc::clone(&shared), messages, identity);
+        let begun = (identity, witness);
+        let writer = Writer::new(directory, settings.cache_bytes, Arc::clone(&shared), messages, begun);
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || writer.run());
         let thread = thread.map_err(OpenError::io("start the writer thread of", &settings.dir))?;
         let room = Arc::new(Semaphore::new(QUEUE_SHARES));
@@ -190,11 +193,16 @@ pub(super) fn prove_durable(dir: &Path, engine: &Engine, identity: Identity) -> 
     sync_dir(dir)
 }
 
-/// The identity to go on with, if the engine holds at least what the marker remembers.
-fn reconcile(directory: &Directory, marker: &Marker, found: Option<Identity>) -> Result<Identity, OpenError> {
+/// The identity to go on with, if the engine holds at least what the marker and the witness remember.
+pub(super) fn reconcile(
+    directory: &Directory,
+    marker: &Marker,
+    found: Option<Identity>,
+) -> Result<Identity, OpenError> {
     let fresh = Identity { format: FORMAT_VERSION, id: marker.store_id, sequence: 0 };
     let emptied = |what: String| Err(OpenError::Emptied { dir: directory.path().to_owned(), what });
-    let known = marker.commit_sequence;
+    let witnessed = Witness::read(directory.path(), marker.store_id)?.unwrap_or(0);
+    let known = marker.commit_sequence.max(witnessed);
     match found {
         None if marker.state == State::Creating => Ok(fresh),
         None => emptied(format!("the store is empty, after {known} commits by plimsoll.json")),
@@ -205,8 +213,9 @@ fn reconcile(directory: &Directory, marker: &Marker, found: Option<Identity>) ->
                 return emptied(format!("the store has the id {found}, plimsoll.json says {marker}"));
             }
             if found.sequence < known {
-                let found = found.sequence;
-                return emptied(format!("the store ends at commit {found}, plimsoll.json knows of {known}"));
+                let file = if witnessed == known { witness::FILE } else { marker::FILE };
+                let what = format!("the store ends at commit {}, {file} knows of {known}", found.sequence);
+                return Err(OpenError::Behind { dir: directory.path().to_owned(), what });
             }
             Ok(found)
         }

@@ -24,6 +24,7 @@ use super::{
     plan::plan,
     shared::Shared,
     snapshot::Rescue,
+    witness::Witness,
 };
 
 /// Most commits in one sync: beyond this the disk gains nothing, and readers wait for the engine's lock.
@@ -63,6 +64,10 @@ pub(super) struct Writer {
     carried: Option<Message>,
     /// As of the last commit that was answered.
     identity: Identity,
+    /// Knows of every commit that was answered.
+    witness: Witness,
+    /// Whether it was said that the witness stays behind.
+    witness_failed: bool,
     /// Commits that the marker knows of.
     marked: u64,
     last_try: Instant,
@@ -78,7 +83,7 @@ impl Writer {
         cache_bytes: u64,
         shared: Arc<Shared>,
         queue: Receiver<Message>,
-        identity: Identity,
+        (identity, witness): (Identity, Witness),
     ) -> Self {
         let now = Instant::now();
         let marked = identity.sequence;
@@ -90,6 +95,8 @@ impl Writer {
             queue,
             carried,
             identity,
+            witness,
+            witness_failed: false,
             marked,
             last_try: now,
             last_measure,
@@ -188,8 +195,20 @@ impl Writer {
             }
             engine.apply(&plan.changes, identity)?;
             self.identity = identity;
+            self.witness();
         }
         Ok(plan.outcomes)
+    }
+
+    /// Tells the witness what is on the disk now. If that fails it stays behind, and is still true.
+    fn witness(&mut self) {
+        let noted = self.witness.note(self.identity);
+        if let Err(error) = &noted
+            && !self.witness_failed
+        {
+            tracing::warn!(%error, "the witness beside the store stays behind: a loss of the last commits would not be seen");
+        }
+        self.witness_failed = noted.is_err();
     }
 
     /// Goes read-only; returns the reason.

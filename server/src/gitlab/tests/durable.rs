@@ -154,6 +154,7 @@ async fn the_word_on_a_job_whose_agent_died_is_known_after_a_restart_hours_later
         exit: None,
         totals: crate::domain::Totals::default(),
         phases: Vec::new(),
+        keeps_ticket: false,
     };
     house.ingest.finish(finish, &stream).await.unwrap();
     let settled = store::read_summary(&store, &attempt.id).await.unwrap().unwrap();

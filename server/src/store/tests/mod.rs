@@ -10,3 +10,4 @@ mod size;
 mod steady;
 mod typed;
 mod whole;
+mod witness;
