@@ -4,7 +4,10 @@
 
 use std::time::Duration;
 
-use plimsoll_proto::v1::{Finish, Hello, Key, Resources, Verdict};
+use plimsoll_proto::{
+    job,
+    v1::{Finish, Hello, Key, Resources, Verdict},
+};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
@@ -92,6 +95,9 @@ pub(crate) struct Closed {
 
 /// What the server is told of an attempt at its start. `session` is a ULID.
 pub(crate) fn hello(settings: &Settings, session: String, meter: &Meter, started_unix_ms: u64) -> Hello {
+    for sentence in job::unheeded(|label| settings.key.labels.get(label).map(String::as_str)) {
+        tracing::warn!("{sentence}");
+    }
     let limits = meter.limits();
     let resources = Resources {
         memory_limit_bytes: limits.memory.or(settings.asked.memory_limit_bytes),

@@ -42,6 +42,32 @@ const LABELS: [(&str, &str); 6] = [
     ("security", "PLIMSOLL_SECURITY_FIX"),
 ];
 
+/// What something may be built for, as the label `kind` says it, in any case.
+pub const KINDS: [&str; 4] = ["scratch", "explicit", "auto", "isolated"];
+
+/// Yes or no, in any case; `None` if it says neither.
+pub fn is_yes(text: &str) -> Option<bool> {
+    let is_one_of = |words: &[&str]| words.iter().any(|word| text.trim().eq_ignore_ascii_case(word));
+    match (is_one_of(&["true", "1", "yes"]), is_one_of(&["false", "0", "no", ""])) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
+    }
+}
+
+/// What the labels `kind` and `security` say that nobody understands, a sentence each: it counts as nothing.
+pub fn unheeded<'l>(label: impl Fn(&str) -> Option<&'l str>) -> Vec<String> {
+    let strange_kind =
+        label("kind").filter(|word| !KINDS.iter().any(|kind| kind.eq_ignore_ascii_case(word.trim())));
+    let of_kind = strange_kind.map(|word| {
+        format!("the label kind is {word:?}, which is none of {}: it counts as explicit", KINDS.join(", "))
+    });
+    let of_security = label("security").filter(|word| is_yes(word).is_none()).map(|word| {
+        format!("the label security is {word:?}, which is neither true nor false: it counts as false")
+    });
+    of_kind.into_iter().chain(of_security).collect()
+}
+
 /// The key of the job. The package is the job's name where Spack says none, and may be empty; the architecture is empty
 /// where Spack says none.
 pub fn key(lookup: impl Fn(&str) -> Option<String>) -> Key {
@@ -168,6 +194,16 @@ mod tests {
         for name in VARIABLES {
             assert!(asked.borrow().iter().any(|asked| asked == name), "{name} is never looked at");
         }
+    }
+
+    #[test]
+    fn a_kind_or_a_flag_that_nobody_understands_is_told() {
+        let told = |kind: &'static str, security: &'static str| {
+            unheeded(move |name| Some(if name == "kind" { kind } else { security })).len()
+        };
+        assert_eq!((told("AUTO", "TRUE"), told("auto", "0"), told("bogus", "ja")), (0, 0, 2));
+        assert_eq!(unheeded(|_name| None), Vec::<String>::new());
+        assert_eq!((is_yes("Yes"), is_yes("False"), is_yes("y")), (Some(true), Some(false), None));
     }
 
     #[test]

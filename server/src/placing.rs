@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -129,7 +129,19 @@ impl Placing {
             return;
         }
         *known = now.as_ref().ok().cloned();
-        self.tell(now.context("pools_file").and_then(|_changed| read(file)));
+        self.tell(now.context("pools_file").and_then(|_changed| self.read_again(file)));
+    }
+
+    /// A file from which all pools are gone at once is being written, or was emptied by mistake.
+    fn read_again(&self, file: &Path) -> anyhow::Result<Placement> {
+        let (read, before) = (read(file)?, self.now().pools().len());
+        if read.pools().is_empty() && before > 0 {
+            bail!(
+                "pools_file: {} names no pool any more, and {before} are in force; to have none, restart the server",
+                file.display()
+            );
+        }
+        Ok(read)
     }
 
     /// Puts into force what was read, or says why not: the log line and the counter.
@@ -168,7 +180,7 @@ pub(crate) fn read(file: &Path) -> anyhow::Result<Placement> {
 
 fn tell_warnings(placement: &Placement) {
     for warning in placement.warnings() {
-        tracing::warn!(%warning, "a rule of the file of pools does nothing");
+        tracing::warn!(%warning, "the file of pools says what is surely not meant");
     }
 }
 
@@ -190,7 +202,7 @@ mod tests {
         placing.look(false);
         assert_eq!(names(), ["one"]);
         let refused = || placing.0.metrics.pools_refused.get();
-        for wrong in ["[[pool]]\n", "[[pool]]\nname = \"x\"\nat_once = 0\n", "what is this"] {
+        for wrong in ["", "[[pool]]\n", "[[pool]]\nname = \"x\"\nat_once = 0\n", "what is this"] {
             fs::write(&path, wrong).unwrap();
             placing.look(false);
             assert_eq!((names(), refused()), (vec!["one".to_owned()], 1), "{wrong}");

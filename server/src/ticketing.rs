@@ -212,6 +212,11 @@ impl Ticketing {
         }
     }
 
+    /// Why a ticket holds no place for an attempt of a project that is open; `None` if it does.
+    pub(crate) fn no_place(&self, id: &TicketId, attempt: &AttemptId, project: &str) -> Option<String> {
+        self.0.desk().no_place(id, attempt, project)
+    }
+
     /// An attempt has ended, and that is on the disk: so has its ticket, unless it `keeps_ticket` for another try.
     pub(crate) fn end(&self, attempt: &Attempt, keeps_ticket: bool) {
         if !has_place(attempt) {

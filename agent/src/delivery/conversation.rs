@@ -62,11 +62,16 @@ pub(super) async fn converse(route: &Route, shared: &Shared, finish_was_sent: &m
         Err(trouble) => return Ended::Trouble(trouble),
     };
     shared.set_problem(None);
-    shared.welcomed.send_if_modified(|welcomed| {
+    let is_first = shared.welcomed.send_if_modified(|welcomed| {
         let first = welcomed.is_none();
         welcomed.get_or_insert_with(|| route.clone());
         first
     });
+    // what an earlier run left behind has ended long ago, and its ticket with it: its end counts as sent
+    if is_first && !*finish_was_sent && !welcome.no_place.is_empty() {
+        let ticket = shared.with(|backlog| backlog.hello().ticket.clone());
+        tracing::warn!("ticket {ticket} holds no place for this build: {}", welcome.no_place);
+    }
     if welcome.sealed {
         return if *finish_was_sent { Ended::Sealed } else { Ended::ClosedBefore };
     }

@@ -231,6 +231,7 @@ impl State {
             attempt: hello.attempt.clone(),
             acknowledged: held.acknowledged,
             sealed,
+            ..Welcome::default()
         }))
     }
 

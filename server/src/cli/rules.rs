@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
-use plimsoll_proto::{limits, quantity};
+use plimsoll_proto::{job, limits, quantity};
 use serde::Serialize;
 
 use super::{Output, note};
@@ -103,13 +103,20 @@ impl Test {
     fn run(self, config: &Config) -> anyhow::Result<()> {
         let file = self.file.as_deref().or(config.pools_file.as_deref());
         let placement = placing::read(file.context("name a file, or set pools_file")?)?;
-        let warnings: Vec<String> = placement.warnings().iter().map(ToString::to_string).collect();
+        let mut warnings: Vec<String> = placement.warnings().iter().map(ToString::to_string).collect();
         warnings.iter().for_each(note);
+        if let Some((unknown, _)) = self.open.iter().find(|(name, _)| placement.pool(name).is_none()) {
+            let names: Vec<&str> = placement.pools().iter().map(|pool| pool.name.as_str()).collect();
+            bail!("--open: pool {unknown:?} is not there; there are {}", names.join(", "));
+        }
         if self.keys.is_empty() {
             note(format_args!("{} pools, {} rules", placement.pools().len(), placement.rules()));
             return Ok(());
         }
         let key = key(&self.keys)?;
+        let unheeded = job::unheeded(|label| key.labels.get(label).map(String::as_str));
+        unheeded.iter().for_each(note);
+        warnings.extend(unheeded);
         let text = self.judge(&placement, &key, &self.needs(config), warnings);
         io::stdout().write_all(text?.as_bytes()).context("standard output")
     }

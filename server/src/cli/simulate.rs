@@ -164,7 +164,9 @@ impl Simulate {
         }
         let time = |at: usize| tape.rows.get(at).map(|row| row.start_ms);
         let (Some(first), Some(last)) = (time(0), time(tape.rows.len().saturating_sub(1))) else {
-            bail!("{}: has no row that can be simulated", self.file.display());
+            let refusals = &tape.refusals;
+            let why = if refusals.count > 0 { format!(":\n{refusals}") } else { String::new() };
+            bail!("{}: has no row that can be simulated{why}", self.file.display());
         };
         let rows = Bytes(u64::try_from(tape.rows.len()).unwrap_or(u64::MAX)).as_f64();
         let warm = usize::try_from(Bytes::from_f64(rows * self.warmup).0).unwrap_or(usize::MAX);

@@ -261,12 +261,19 @@ impl AgentStream {
                 format!("{} attempts are open on this stream; finish some first", self.attempts.len());
             return Err(Fault::new("hello.attempt", description).into());
         }
+        let (ticket, project) = (attempt.opening.ticket.clone(), attempt.key.project.clone());
         let opened = self.ingest.open(attempt, &self.handle).await?;
+        let mut welcome = pb::Welcome {
+            attempt: id.to_string(),
+            acknowledged: opened.acknowledged,
+            sealed: opened.sealed,
+            no_place: String::new(),
+        };
         if !opened.sealed {
-            self.attempts.insert(id.clone());
+            welcome.no_place = self.ingest.no_place(&id, (ticket.as_ref(), &project)).unwrap_or_default();
+            self.attempts.insert(id);
         }
-        let (acknowledged, sealed) = (opened.acknowledged, opened.sealed);
-        Ok(Answer::Welcome(pb::Welcome { attempt: id.to_string(), acknowledged, sealed }))
+        Ok(Answer::Welcome(welcome))
     }
 
     fn replaced(&self) -> Status {

@@ -33,6 +33,19 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Highest target: more than any builder has.
 const MOST: f64 = 1e9;
 
+/// What a trigger's metadata may say to us, and what it says to KEDA itself (keda.sh, "External" trigger), which hands all of it on.
+const NAMES: [&str; 3] = ["pool", "measure", "target"];
+const OF_KEDA: [&str; 8] = [
+    "scalerAddress",
+    "metricType",
+    "tlsCertFile",
+    "caCert",
+    "tlsClientCert",
+    "tlsClientKey",
+    "unsafeSsl",
+    "enableTLS",
+];
+
 const POOL: &str = "scaledObjectRef.scalerMetadata.pool";
 
 /// The service `externalscaler.ExternalScaler`.
@@ -96,6 +109,12 @@ impl Trigger {
         let metadata: &HashMap<String, String> = &scaled.scaler_metadata;
         let of = |name: &str| metadata.get(name).map(String::as_str).filter(|text| !text.is_empty());
         let field = |name: &str| format!("scaledObjectRef.scalerMetadata.{name}");
+        let unknown =
+            metadata.keys().map(String::as_str).find(|name| !NAMES.contains(name) && !OF_KEDA.contains(name));
+        if let Some(unknown) = unknown {
+            let shown: String = unknown.chars().take(64).collect();
+            return Err(Fault::new(field(&shown), format!("is not known; known are {}", NAMES.join(", "))));
+        }
         let measure = of("measure").map(|word| Measure::parse(&field("measure"), word)).transpose()?;
         let target = match of("target") {
             None => 1.0,

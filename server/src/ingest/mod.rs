@@ -48,7 +48,7 @@ pub(crate) use worker::Worker;
 
 use crate::{
     clock::Clock,
-    domain::{Attempt, AttemptId, Sample, Summary, Totals, Verdict},
+    domain::{Attempt, AttemptId, Sample, Summary, TicketId, Totals, Verdict},
     identity::Identity,
     judging::Judging,
     learned::Learned,
@@ -114,6 +114,15 @@ impl Ingest {
         mask::attempt(&mut attempt);
         let attempt = self.foreseen(attempt);
         self.ask(|answer| Request::Open { attempt: Box::new(attempt), stream: stream.clone(), answer }).await
+    }
+
+    /// Why the ticket that an open attempt names holds no place for it; `None` if it does, or if it names none.
+    pub(crate) fn no_place(
+        &self,
+        attempt: &AttemptId,
+        (ticket, project): (Option<&TicketId>, &str),
+    ) -> Option<String> {
+        self.parts.ticketing.no_place(ticket?, attempt, project)
     }
 
     /// Takes samples, in the order of the calls; what comes back gives the number up to which everything is on disk. Waits only

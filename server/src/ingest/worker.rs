@@ -98,7 +98,7 @@ impl Worker {
 
     /// Works until `stop`, then answers what is queued, and ends.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let mut sweep = tokio::time::interval(self.parts.abandon_after.clamp(SWEEP_ON, SWEEP));
+        let mut sweep = tokio::time::interval(self.between_sweeps());
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut retain = tokio::time::interval(retain::STEP);
         retain.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -122,14 +122,20 @@ impl Worker {
                     self.count_silent();
                     self.free_silent();
                     self.count_lost();
-                    if self.close_abandoned().await {
-                        sweep.reset_after(SWEEP_ON);
-                    }
+                    let more = self.close_abandoned().await;
+                    // the file of pools may say another time by now
+                    sweep.reset_after(if more { SWEEP_ON } else { self.between_sweeps() });
                 }
                 _ = retain.tick() => self.retain_step().await,
                 () = stop.cancelled(), if !self.queue.is_closed() => self.queue.close(),
             }
         }
+    }
+
+    /// Whatever silence ends is ended after at most twice that silence.
+    fn between_sweeps(&self) -> Duration {
+        let of_tickets = self.parts.placing.now().terms().patience.silent_within_ms;
+        self.parts.abandon_after.min(Duration::from_millis(of_tickets)).clamp(SWEEP_ON, SWEEP)
     }
 
     pub(super) async fn work(&mut self, requests: impl Iterator<Item = Request>) {

@@ -44,8 +44,8 @@ impl Placement {
         }
         let may: Vec<&Pool> = self.pools.iter().filter(|pool| !pool.by_rule && may(pool, subject)).collect();
         if may.is_empty() {
-            let family = if subject.family.is_empty() { "its processors" } else { subject.family };
-            let reason = format!("no pool has {family} and lets {:?} in", subject.owner_project);
+            let reason =
+                format!("no pool has {} and lets {:?} in", subject.processors(), subject.owner_project);
             return Choice { pool: None, clamped: false, reason };
         }
         pick(&may, needs, "")
@@ -108,7 +108,7 @@ impl Placement {
         let may: Vec<&Pool> = wanted.iter().copied().filter(|pool| may(pool, subject)).collect();
         if may.is_empty() {
             let first = wanted.first().copied();
-            return Err(first.map_or_else(|| WhyNot::NoPool(more), WhyNot::Pool));
+            return Err(first.map_or_else(|| WhyNot::NoPool(rule.tags(more)), WhyNot::Pool));
         }
         let choice = pick(&may, needs, &rule.describe());
         Ok(match &rule.when_busy {

@@ -72,6 +72,9 @@ impl Reading<'_> {
         for (name, table) in file.kind {
             let line = self.line(&table);
             match Kind::parse(&name) {
+                Some(kind) if placement.kind(kind).is_some() => {
+                    self.wrong(line, format!("kind {} is there twice", kind.as_str()));
+                }
                 Some(kind) => {
                     let policy = self.policy(kind, table);
                     placement.kinds.push((kind, policy));

@@ -1,6 +1,8 @@
 //! Kinds of builds, after OSBS: each has nodes and a priority of its own, so that rebuilds that nobody waits for do not starve
 //! those that somebody asked for.
 
+use plimsoll_proto::job;
+
 use super::pool::Place;
 use crate::domain::Key;
 
@@ -32,7 +34,7 @@ pub struct Policy {
 pub(crate) const LABEL: &str = "kind";
 /// Labels that decide what a build gets, and say nothing about what it needs: whoever sets a job's variables sets them.
 pub(crate) const RAISING: [&str; 2] = [LABEL, SECURITY];
-/// The label that says that it mends a hole: `true` or `1`.
+/// The label that says that it mends a hole: `true`, `1` or `yes`, in any case.
 const SECURITY: &str = "security";
 
 impl Kind {
@@ -49,9 +51,9 @@ impl Kind {
         }
     }
 
-    /// The kind with this name.
+    /// The kind with this name, in any case.
     pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+        Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(word.trim()))
     }
 
     /// What the label `kind` says. Without a word that is known, somebody asked for it.
@@ -62,5 +64,23 @@ impl Kind {
 
 /// Whether the label `security` says that this is a security fix.
 pub(super) fn is_security(key: &Key) -> bool {
-    key.labels.get(SECURITY).is_some_and(|word| word == "true" || word == "1")
+    key.labels.get(SECURITY).and_then(|word| job::is_yes(word)).unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_and_flags_are_heeded_in_any_case() {
+        let of = |kind: &str, security: &str| {
+            let labels = [(LABEL, kind), (SECURITY, security)];
+            let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+            let key = Key { labels, ..Key::default() };
+            (Kind::of(&key), is_security(&key))
+        };
+        assert_eq!(of("AUTO", "TRUE"), (Kind::Auto, true));
+        assert_eq!(of("bogus", "ja"), (Kind::Explicit, false));
+        assert_eq!(Kind::ALL.map(Kind::as_str), job::KINDS);
+    }
 }

@@ -1,5 +1,7 @@
-//! Rules that can never match, rules that lead nowhere, and rules behind others that take everything first. What is said is
-//! certain; what is not said may still be so.
+//! Rules that can never match or lead nowhere, rules behind others that take everything first, and pools that nothing goes to. What
+//! is said is certain; what is not said may still be so.
+
+mod pools;
 
 use std::fmt;
 
@@ -33,24 +35,27 @@ impl Placement {
     /// What is surely not meant, in the order of the file.
     pub fn warnings(&self) -> Vec<Warning> {
         let mut found = Vec::new();
-        for (at, rule) in self.rules.iter().enumerate() {
+        // those that may take something: no other one hides a rule
+        let mut alive: Vec<&Rule> = Vec::new();
+        for rule in &self.rules {
             let dead = rule.fields.iter().find(|(field, pattern)| is_dead(field, pattern));
             let dead = dead.map(|(field, pattern)| no_match(field, pattern));
-            if let Some(why) = dead.or_else(|| self.leads_nowhere(rule)) {
+            if let Some(why) = dead.or_else(|| self.leads_nowhere(rule)).or_else(|| self.is_barred(rule)) {
                 found.push(Warning { line: rule.line, text: format!("rule {}: {why}", rule.name) });
                 continue;
             }
             found.extend(dead_entries(rule));
-            let mut before = self.rules.iter().take(at);
-            if let Some(first) = before.find(|first| self.takes_all_of(first, rule)) {
-                let text = format!(
-                    "rule {}: never reached, {} takes all that it would",
-                    rule.name,
-                    first.describe()
-                );
-                found.push(Warning { line: rule.line, text });
-            }
+            found.extend(self.entries_without_pool(rule));
+            let Some(first) = alive.iter().find(|first| self.takes_all_of(first, rule)) else {
+                alive.push(rule);
+                continue;
+            };
+            let text =
+                format!("rule {}: never reached, {} takes all that it would", rule.name, first.describe());
+            found.push(Warning { line: rule.line, text });
         }
+        found.extend(self.odd_pools(&alive));
+        found.sort_by_key(|warning| warning.line);
         found
     }
 
@@ -71,8 +76,10 @@ impl Placement {
             return Some(format!("no pool has all of the tags {}", tags.join(", ")));
         }
         let (_, pattern) = rule.fields.iter().find(|(field, _)| *field == Field::Arch)?;
-        let archs = pattern.texts().filter(|archs| !archs.is_empty())?;
-        let runs = |pool: &Pool| archs.iter().any(|arch| pool.runs(subject::family(arch)));
+        let named = |archs: Vec<String>| archs.iter().map(|arch| subject::named(arch)).collect();
+        let texts = pattern.texts().filter(|archs| !archs.is_empty());
+        let families: Vec<&str> = texts.map(named).or_else(|| pattern.families())?;
+        let runs = |pool: &Pool| families.iter().any(|family| pool.runs(family));
         let pools = self.pools_of(rule);
         let names = || pools.iter().map(|pool| format!("{} ({})", pool.name, pool.arch)).collect::<Vec<_>>();
         (!pools.iter().any(|pool| runs(pool))).then(|| {
@@ -131,6 +138,8 @@ fn is_dead(field: &Field, pattern: &Pattern) -> bool {
     match field {
         Field::RefClass => REF_CLASSES.into_iter().all(|class| !pattern.is_match(class)),
         Field::Kind => Kind::ALL.into_iter().all(|kind| !pattern.is_match(kind.as_str())),
+        // what has no name has no value
+        Field::Label(name) if name.is_empty() => !pattern.is_match(""),
         Field::Label(_) => pattern.never_within(limits::LABEL_BYTES),
         // owner, project, arch and package with their slashes
         Field::Key => pattern.never_within(4 * most + 3),

@@ -95,7 +95,7 @@ impl Placement {
             return Some(format!("pool {} is not for {:?}", pool.name, subject.owner_project));
         }
         let runs = pool.runs(subject.family);
-        (!runs).then(|| format!("pool {} runs {}, and not {}", pool.name, pool.arch, subject.family))
+        (!runs).then(|| format!("pool {} runs {}, and not {}", pool.name, pool.arch, subject.processors()))
     }
 
     /// How many rules there are.

@@ -4,8 +4,10 @@
 use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::{
     Hir,
-    literal::{Extractor, Literal},
+    literal::{ExtractKind, Extractor, Literal},
 };
+
+use super::subject;
 
 /// Bytes of one expression.
 const BYTES: usize = 4096;
@@ -83,6 +85,36 @@ impl Pattern {
         let texts = other.texts().unwrap_or_default();
         !texts.is_empty() && texts.iter().all(|text| self.is_match(text))
     }
+
+    /// Whether no text matches both. False where that is not known.
+    pub(super) fn is_apart(&self, other: &Self) -> bool {
+        let none = |texts: Option<Vec<String>>, pattern: &Self| {
+            texts.is_some_and(|texts| texts.iter().all(|text| !pattern.is_match(text)))
+        };
+        if none(self.texts(), other) || none(other.texts(), self) {
+            return true;
+        }
+        let (Some(own), Some(others)) = (self.ends(ExtractKind::Prefix), other.ends(ExtractKind::Prefix))
+        else {
+            return false;
+        };
+        own.iter().all(|one| others.iter().all(|other| !one.starts_with(other) && !other.starts_with(one)))
+    }
+
+    /// The families of processors in the names that match; `None` where that is not known.
+    pub(super) fn families(&self) -> Option<Vec<&'static str>> {
+        // the processor stands at the end of a name
+        let families: Vec<&str> =
+            self.ends(ExtractKind::Suffix)?.iter().map(|end| subject::family(end)).collect();
+        (!families.contains(&"")).then_some(families)
+    }
+
+    /// With what each text begins or ends that matches; `None` if that may be anything.
+    fn ends(&self, kind: ExtractKind) -> Option<Vec<String>> {
+        let words = Extractor::new().kind(kind).extract(&self.hir);
+        let words = words.literals().filter(|words| !words.is_empty())?;
+        words.iter().map(|word| String::from_utf8(word.as_bytes().to_vec()).ok()).collect()
+    }
 }
 
 /// The last line of what the parser says; before it stands a picture.
@@ -118,6 +150,16 @@ mod tests {
         assert!(error.contains("repeat less"), "{error}");
         assert!(Pattern::whole(&"x".repeat(5000)).unwrap_err().contains("at most 4096"));
         assert!(Pattern::whole(r"(?=a)b").unwrap_err().contains("look-around"));
+    }
+
+    #[test]
+    fn expressions_are_apart_only_where_that_is_known() {
+        let of = |text| Pattern::whole(text).unwrap();
+        assert!(of("team/.*").is_apart(&of("spack/.*")) && of("a|b").is_apart(&of("[c-e].*")));
+        assert!(!of("team/.*").is_apart(&of("team/x")) && !of("t.*").is_apart(&of("team/.*")));
+        assert!(!of(".*x").is_apart(&of(".*y")) && !of("").is_apart(&of(".*")));
+        assert_eq!(of(".*-(aarch64|neoverse_v1)").families(), Some(vec!["aarch64", "aarch64"]));
+        assert_eq!((of("linux-.*").families(), of(".*64").families()), (None, None));
     }
 
     #[test]

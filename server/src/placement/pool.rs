@@ -10,6 +10,8 @@ use crate::domain::{Bytes, Cores};
 pub struct Pool {
     /// Its name; 1 to 63 bytes.
     pub name: String,
+    /// Line of the file, from 1.
+    pub(super) line: usize,
     /// Family of its processors, as `uname -m` says it; empty takes every build.
     pub arch: String,
     /// What one of its builders has: cores and memory, where the file says so.
@@ -117,7 +119,7 @@ impl Price {
 }
 
 impl Pool {
-    /// Whether a build with these processors can run here. One whose processors are not known may.
+    /// Whether a build with these processors can run here. One that says nothing of its processors may.
     pub(super) fn runs(&self, family: &str) -> bool {
         self.arch.is_empty() || family.is_empty() || self.arch == family
     }

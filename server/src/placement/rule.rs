@@ -95,7 +95,7 @@ impl WhyNot<'_> {
                 format!("takes it, but pool {} does not let {:?} in", pool.name, subject.owner_project)
             }
             Self::Pool(pool) => {
-                format!("takes it, but pool {} has {} and not {}", pool.name, pool.arch, subject.family)
+                format!("takes it, but pool {} has {} and not {}", pool.name, pool.arch, subject.processors())
             }
         }
     }
@@ -186,6 +186,14 @@ impl Rule {
         }
         let Some(copr) = &self.copr else { return Ok(Vec::new()) };
         copr.tags(&subject.whole).ok_or(WhyNot::Copr)
+    }
+
+    /// The tags that a pool must have, with those of Copr's table.
+    pub(super) fn tags(&self, mut more: Vec<String>) -> Vec<String> {
+        if let Wanted::Tags(tags) = &self.wanted {
+            more.splice(0..0, tags.iter().cloned());
+        }
+        more
     }
 
     /// As people call it.

@@ -54,9 +54,14 @@ pub struct Subject<'k> {
     pub kind: Kind,
     /// It mends a hole.
     pub security: bool,
-    /// Family of its processors; empty if that is not known.
+    /// Family of its processors; empty if the key says nothing of them, [`OTHER`] if it names some of no family that is known.
     pub family: &'static str,
 }
+
+/// Processors that are named and not known: those of a pool that names its own are others.
+const OTHER: &str = "other";
+/// What architectures are called that say nothing of processors: those of packages of Fedora, Debian, Arch and Conda.
+const ANY: [&str; 4] = ["noarch", "all", "any", "generic"];
 
 /// The classes of branches and tags: where work comes together, what is released, what somebody proposes, all others, and no
 /// name at all.
@@ -75,8 +80,17 @@ impl<'k> Subject<'k> {
             ref_class: ref_class(&key.git_ref),
             kind: Kind::of(key),
             security: is_security(key),
-            family: family(&key.arch),
+            family: named(&key.arch),
             key,
+        }
+    }
+
+    /// Its processors, for people.
+    pub(super) fn processors(&self) -> &str {
+        match self.family {
+            "" => "its processors",
+            OTHER => &self.key.arch,
+            family => family,
         }
     }
 }
@@ -109,13 +123,19 @@ fn ref_class(name: &str) -> &'static str {
 
 /// Words in the names of architectures, and the family that they belong to. The names of single processors are those of
 /// Spack's archspec.
-const FAMILIES: [(&str, &[&str]); 6] = [
+const FAMILIES: [(&str, &[&str]); 9] = [
     (
         "x86_64",
         &[
             "x86_64",
             "amd64",
             "x64",
+            "nocona",
+            "k10",
+            "mic_knl",
+            "cannonlake",
+            "icelake_client",
+            "graniterapids",
             "zen",
             "zen2",
             "zen3",
@@ -153,22 +173,36 @@ const FAMILIES: [(&str, &[&str]); 6] = [
             "m1",
             "m2",
             "m3",
+            "m4",
         ],
     ),
-    ("ppc64le", &["ppc64le", "power8le", "power9le", "power10le"]),
+    ("ppc64le", &["ppc64le", "ppc64el", "power8le", "power9le", "power10le"]),
+    ("ppc64", &["ppc64", "power7", "power8", "power9", "power10"]),
     ("s390x", &["s390x"]),
-    ("riscv64", &["riscv64", "u74mc"]),
-    ("i686", &["i386", "i486", "i586", "i686"]),
+    ("riscv64", &["riscv64", "riscv64gc", "u74mc"]),
+    ("loong64", &["loong64", "loongarch64"]),
+    ("armv7", &["arm", "armv7", "armv7l", "armv7hl", "armhf", "armhfp"]),
+    ("i686", &["386", "x86", "i386", "i486", "i586", "i686"]),
 ];
 
+/// The family that an architecture names: empty if it says nothing of processors, [`OTHER`] if it names some that are not known.
+pub(super) fn named(arch: &str) -> &'static str {
+    match family(arch) {
+        "" if !arch.trim().is_empty() && !ANY.contains(&arch.trim()) => OTHER,
+        family => family,
+    }
+}
+
 /// The family of processors in the name of an architecture or a chroot, for example that of `linux-debian12-x86_64_v3`.
-/// Empty if none of its words is known.
+/// Empty if none of its words is known, in whatever case it is written.
 pub(super) fn family(arch: &str) -> &'static str {
+    // with a hyphen it would be two words
+    let arch = arch.to_ascii_lowercase().replace("x86-64", "x86_64");
     let of_word = |word: &str| {
         let known = FAMILIES.iter().find(|(_, words)| words.contains(&word));
         let level = || if word.starts_with("x86_64_v") { Some("x86_64") } else { None };
-        let arm =
-            || if word.starts_with("neoverse") || word.starts_with("armv8") { Some("aarch64") } else { None };
+        let is_arm = ["neoverse", "cortex_a", "armv8", "armv9"].iter().any(|start| word.starts_with(start));
+        let arm = || is_arm.then_some("aarch64");
         known.map(|(family, _)| *family).or_else(level).or_else(arm)
     };
     // the processor stands at the end
@@ -187,10 +221,29 @@ mod tests {
             ("fedora-rawhide-s390x", "s390x"),
             ("linux/arm64", "aarch64"),
             ("x86_64", "x86_64"),
+            ("AMD64", "x86_64"),
+            ("linux-x86-64-v3", "x86_64"),
+            ("linux-sles15-Zen4", "x86_64"),
+            ("linux-rhel9-power9", "ppc64"),
             ("", ""),
             ("mars", ""),
         ] {
             assert_eq!(family(arch), expected, "{arch}");
+        }
+    }
+
+    #[test]
+    fn processors_that_are_named_and_not_known_are_others_and_no_name_says_nothing() {
+        for (arch, expected, words) in [
+            ("aarch64", "aarch64", "aarch64"),
+            ("linux-mars9-mips", OTHER, "linux-mars9-mips"),
+            ("", "", "its processors"),
+            (" ", "", "its processors"),
+            ("noarch", "", "its processors"),
+        ] {
+            let key = Key { arch: arch.into(), ..Key::default() };
+            let subject = Subject::of(&key);
+            assert_eq!((subject.family, subject.processors()), (expected, words), "{arch}");
         }
     }
 

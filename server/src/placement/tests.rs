@@ -93,6 +93,9 @@ fn the_cheapest_pool_that_fits_is_taken_and_the_largest_if_none_does() {
     assert_eq!(chosen(&pools, &arm, &needs(64, 2.0, 1)), ("arm".into(), true));
     let other = pools.choose(&Subject::of(&key("a/b", "fedora-s390x", "x")), &needs(1, 1.0, 1), &|_| 0);
     assert!(other.pool.is_none() && other.reason.contains("no pool has s390x"), "{other:?}");
+    // what is named and not known runs nowhere, and not anywhere
+    let strange = pools.choose(&Subject::of(&key("a/b", "linux-mars", "x")), &needs(1, 1.0, 1), &|_| 0);
+    assert!(strange.pool.is_none() && strange.reason.contains("no pool has linux-mars"), "{strange:?}");
 }
 
 #[test]

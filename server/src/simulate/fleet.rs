@@ -79,8 +79,13 @@ fn kind(part: &str, pools: &Placement, price: Price) -> Result<NodeKind, String>
         price.of(&Needs { memory_request: memory, cpu_request: cores, ..Needs::default() })
     });
     let milli = quantity::millicores(cores.0);
-    if milli == 0 || memory.0 == 0 {
-        return Err(format!("{part:?}: a node without cores or memory builds nothing"));
+    if milli == 0 {
+        return Err(format!("{part:?}: a node without cores builds nothing"));
+    }
+    if memory < Bytes::MIB {
+        return Err(format!(
+            "{part:?}: a node with less than 1 MiB builds nothing; write memory with its unit, as 16x64GiB"
+        ));
     }
     Ok(NodeKind { name: name.to_owned(), milli, memory, most, price_hour })
 }
@@ -88,6 +93,9 @@ fn kind(part: &str, pools: &Placement, price: Price) -> Result<NodeKind, String>
 fn node_price(part: &str, text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(price) if (0.0..=MOST).contains(&price) => Ok(price),
+        _ if text.contains(':') => {
+            Err(format!("{part:?}: the number of nodes stands before the price, as 16x64GiB:8@3.20"))
+        }
         _ => Err(format!("{part:?}: {text:?} is not a price of a node for an hour, 0 to {MOST}")),
     }
 }
@@ -152,6 +160,8 @@ mod tests {
             ("16x64GiB,moon", "\"moon\" is neither"),
             ("vague", "does not say cores and memory"),
             ("0x64GiB", "builds nothing"),
+            ("16x64", "with its unit, as 16x64GiB"),
+            ("16x64GiB@3.20:8", "stands before the price, as 16x64GiB:8@3.20"),
             ("16x64GiB:0", "\"0\" is not a number of nodes"),
             ("16x64GiB:-1", "\"-1\" is not a number of nodes"),
             ("16x64GiB:99999999", "is not a number of nodes"),

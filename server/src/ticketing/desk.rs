@@ -146,6 +146,27 @@ impl Desk {
         begun
     }
 
+    /// Why a ticket holds no place for an attempt of a project, in words; `None` if it does. Of other projects' tickets nothing is told.
+    pub(super) fn no_place(&self, id: &TicketId, attempt: &AttemptId, project: &str) -> Option<String> {
+        let is_of_it = |ticket: &&Ticket| ticket.claim.project == project;
+        let Some(ticket) = self.tickets.get(id).filter(is_of_it) else {
+            let ended = self.ended.get(id).filter(|(_, ticket)| is_of_it(&ticket));
+            return Some(match ended {
+                Some((End::Closed, _)) => "it has been closed".to_owned(),
+                Some((End::Expired, _)) => "it has ended, because nobody was heard of it".to_owned(),
+                None => format!("project {project:?} has no open ticket with this id"),
+            });
+        };
+        match &ticket.attempt {
+            Some(there) if there == attempt => None,
+            Some(there) => Some(format!("attempt {there} runs in its place")),
+            None if ticket.granted_unix_ms.is_none() => {
+                Some("it waits in line and has no place yet".to_owned())
+            }
+            None => Some("the attempt began before the ticket had a place".to_owned()),
+        }
+    }
+
     /// An attempt has ended: so has its ticket, or the place that it took without one. What is granted by that is noted.
     pub(super) fn end(&mut self, attempt: &Attempt, now: Now) {
         let mut changes = Vec::new();

@@ -192,6 +192,28 @@ async fn an_attempt_of_another_project_does_not_take_a_ticket() {
 }
 
 #[tokio::test]
+async fn an_attempt_hears_why_its_ticket_holds_no_place_for_it() {
+    let site = Site::new();
+    site.run(&[], async |ticketing: &Ticketing| {
+        let why = |name: &str, project: &str| {
+            ticketing.no_place(&id(name), &AttemptId::parse("1").unwrap(), project)
+        };
+        assert_eq!(why("a", "").unwrap(), "project \"\" has no open ticket with this id");
+        assert_eq!((open(ticketing, "a", 1).await, open(ticketing, "b", 2).await), ("granted", "queued"));
+        assert_eq!(why("b", "").unwrap(), "it waits in line and has no place yet");
+        // nothing is told of the tickets of others
+        assert_eq!(why("b", "x").unwrap(), "project \"x\" has no open ticket with this id");
+        ticketing.begin(&attempt("1", "a"));
+        assert_eq!(why("a", ""), None);
+        let other = ticketing.no_place(&id("a"), &AttemptId::parse("2").unwrap(), "");
+        assert_eq!(other.unwrap(), "attempt 1 runs in its place");
+        ticketing.close(&id("a"), "o", &Identity::anyone()).await.unwrap();
+        assert_eq!(why("a", "").unwrap(), "it has been closed");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn nobody_is_told_of_a_place_that_is_not_on_the_disk() {
     let site = Site::new();
     let Store::Memory(memory) = &site.store else { panic!("in memory") };

@@ -85,6 +85,7 @@ async fn metadata_that_cannot_be_meant_is_named_with_what_would_be_right() {
         (&[("pool", "big"), ("target", "0")], "scalerMetadata.target: \"0\" is not a number above 0"),
         (&[("pool", "big"), ("target", "NaN")], "scalerMetadata.target"),
         (&[("pool", "big"), ("target", "-3")], "scalerMetadata.target"),
+        (&[("pool", "big"), ("mesure", "cores")], "scalerMetadata.mesure: is not known; known are pool, m"),
         (&[("pool", "big"), ("measure", "moons")], "\"moons\" is none of places, cores, memory"),
     ] {
         let ask = || Request::new(scaled(metadata));

@@ -47,7 +47,7 @@ impl Reading<'_> {
             [("price_gib_hour", table.price_gib_hour), ("price_core_hour", table.price_core_hour)]
         {
             if !(0.0..=1e9).contains(&price) {
-                self.wrong(line, format!("{at}: {field} is {price}; it must be 0 or more"));
+                self.wrong(line, format!("{at}: {field} is {price}; it must be 0 to 1000000000"));
             }
         }
         let allowed =
@@ -58,6 +58,7 @@ impl Reading<'_> {
         };
         let place = self.place(line, &at, (table.node_selector, table.tolerations, table.priority_class));
         Pool {
+            line,
             arch: self.family(line, &at, &table.arch),
             builder: (cores, memory),
             largest: Largest {

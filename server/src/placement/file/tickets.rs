@@ -22,6 +22,8 @@ const TAGS: usize = 16;
 const NAME_BYTES: usize = 256;
 /// How long a ticket may stay open of which nobody is heard.
 const TIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24);
+/// How long an agent may be silent that is there: it says something every few seconds, and comes back after a restart of the server.
+const SILENT_TIMES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_hours(24);
 
 impl Reading<'_> {
     pub(super) fn terms(&mut self, table: TicketsTable, placement: &Placement) -> Terms {
@@ -51,9 +53,19 @@ impl Reading<'_> {
                 pools: placement.pools.iter().map(|pool| pool.name.clone()).collect(),
             },
             patience: Patience {
-                ask_within_ms: self.time("ask_within", table.ask_within, patience.ask_within_ms),
-                start_within_ms: self.time("start_within", table.start_within, patience.start_within_ms),
-                silent_within_ms: self.time("silent_within", table.silent_within, patience.silent_within_ms),
+                ask_within_ms: self.time("ask_within", table.ask_within, &TIMES, patience.ask_within_ms),
+                start_within_ms: self.time(
+                    "start_within",
+                    table.start_within,
+                    &TIMES,
+                    patience.start_within_ms,
+                ),
+                silent_within_ms: self.time(
+                    "silent_within",
+                    table.silent_within,
+                    &SILENT_TIMES,
+                    patience.silent_within_ms,
+                ),
             },
             most_open: self.most_open(table.most_open).unwrap_or(most_open),
         }
@@ -127,14 +139,21 @@ impl Reading<'_> {
     }
 
     /// Milliseconds.
-    fn time(&mut self, field: &str, text: Option<Spanned<String>>, otherwise: u64) -> u64 {
+    fn time(
+        &mut self,
+        field: &str,
+        text: Option<Spanned<String>>,
+        times: &RangeInclusive<Duration>,
+        otherwise: u64,
+    ) -> u64 {
         let Some(text) = text else { return otherwise };
         match humantime::parse_duration(text.get_ref()) {
-            Ok(time) if TIMES.contains(&time) => u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+            Ok(time) if times.contains(&time) => u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
             _ => {
                 let why = format!(
-                    "tickets: {field}: {:?} is not a time of 1 s to 24 h, such as 15m",
-                    shown(text.get_ref())
+                    "tickets: {field}: {:?} is not a time of {} s to 24 h, such as 15m",
+                    shown(text.get_ref()),
+                    times.start().as_secs()
                 );
                 self.wrong(self.line(&text), why);
                 otherwise
@@ -174,7 +193,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_the_table_is_told_with_its_line() {
         let text = "[tickets]\nat_once = 0\neach_owner = 0\nmost_open = 0\nask_within = \"soon\"\n\
-                    start_within = \"1ms\"\n[tickets.owner]\na = 0\n[tickets.tag]\n\"x y\" = 1\n[tickets.arch]\n\
+                    start_within = \"1ms\"\nsilent_within = \"9s\"\n[tickets.owner]\na = 0\n[tickets.tag]\n\"x y\" = 1\n[tickets.arch]\n\
                     mars = 1\n";
         let wrong = Placement::parse(text).unwrap_err();
         for part in [
@@ -183,9 +202,10 @@ mod tests {
             "line 4: tickets: most_open is 0",
             "line 5: tickets: ask_within: \"soon\" is not a time",
             "line 6: tickets: start_within: \"1ms\"",
-            "line 8: tickets: owner.a is 0",
-            "line 10: tickets.tag: \"x y\" is not 1 to 63",
-            "line 12: tickets: arch \"mars\" is not known",
+            "line 7: tickets: silent_within: \"9s\" is not a time of 10 s to 24 h",
+            "line 9: tickets: owner.a is 0",
+            "line 11: tickets.tag: \"x y\" is not 1 to 63",
+            "line 13: tickets: arch \"mars\" is not known",
         ] {
             assert!(wrong.contains(part), "{part} is missing in\n{wrong}");
         }

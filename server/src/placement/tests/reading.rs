@@ -131,12 +131,63 @@ pool = "arm"
     assert_eq!(
         said,
         [
+            "line 25: pool arm: has no price, and others have: it counts as the cheapest",
+            "line 30: pool powerful: has no price, and others have: it counts as the cheapest",
             "line 41: rule some of gcc: never reached, rule all of gcc (line 37) takes all that it would",
             "line 46: rule nothing: no package can match '[^\\s\\S]'",
             "line 50: rule no such class: no ref_class can match 'nightly'",
             "line 58: rule more than p50: never reached, rule more than p95 (line 54) takes all that it would",
         ]
     );
+}
+
+#[test]
+fn rules_that_lead_nowhere_and_pools_that_nothing_goes_to_are_told() {
+    let pools = parse(
+        r#"
+[[rule]]
+name = "together"
+tags = ["powerful", "large"]
+[[rule]]
+name = "copr"
+copr = '''
+[{'pattern': 'a', 'tags': ['large', 'x86']},
+ {'pattern': 'b', 'tags': ['large', 'powerful']}]
+'''
+[[rule]]
+name = "other processors"
+arch = '.*-(aarch64|neoverse_v1)'
+pool = "small"
+[[rule]]
+name = "not let in"
+project = 'spack/.*'
+pool = "powerful"
+[[rule]]
+name = "no name"
+labels = { "" = 'b' }
+pool = "big"
+[[rule]]
+name = "good"
+labels = { x = 'b' }
+arch = '.*-x86_64'
+pool = "big"
+"#,
+    );
+    let said: Vec<String> = pools.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said[1..],
+        [
+            "line 30: pool powerful: has no price, and others have: it counts as the cheapest",
+            "line 30: pool powerful: only a rule puts builds there (by_rule), and none does",
+            "line 37: rule together: no pool has all of the tags powerful, large",
+            "line 44: rule copr: copr: no pool has all of the tags large, powerful",
+            "line 46: rule other processors: nothing that matches arch '.*-(aarch64|neoverse_v1)' runs in small (x86_64)",
+            "line 50: rule not let in: project 'spack/.*' matches nobody whom its pools allow (powerful)",
+            "line 54: rule no name: no labels. can match 'b'",
+        ]
+    );
+    let looked = pools.look(&Subject::of(&key("a/b", "x86_64", "c")), &needs(1, 1.0, 1), &|_| 0);
+    assert_eq!(looked[0].why, "takes it, but no pool has all of the tags powerful, large");
 }
 
 #[test]
@@ -178,8 +229,12 @@ pool = "small"
     assert_eq!(
         said,
         [
+            "line 25: pool arm: has no price, and others have: it counts as the cheapest",
+            "line 30: pool powerful: has no price, and others have: it counts as the cheapest",
+            "line 30: pool powerful: only a rule puts builds there (by_rule), and none does",
             "line 37: rule both: no pool has all of the tags large, powerful",
             "line 40: rule wrong side: nothing that matches arch 'linux-aarch64|arm64' runs in big (x86_64), small (x86_64)",
+            "line 44: rule unknown side: nothing that matches arch 'mars' runs in arm (aarch64)",
             "line 54: rule table: copr: no key can match 'b{2000}'",
             "line 62: rule behind it: never reached, rule every kind (line 57) takes all that it would",
         ]
