@@ -13,7 +13,7 @@ use tonic::{
 };
 use tracing::Instrument as _;
 
-use super::{calls::Calls, guarded::admit};
+use super::{calls::Calls, connected, guarded::admit};
 use crate::guard::Guard;
 
 /// What stands before every service.
@@ -56,13 +56,15 @@ where
         let call = calls.begin();
         let span = tracing::debug_span!("call", otel.name = request.uri().path());
         let admitted = admit(&guard, &mut request);
+        // one that was refused, and one that everybody may make, keeps no connection
+        let held = (call, connected::begin(&request));
         let answering = admitted.map(|()| self.inner.call(request).instrument(span));
         Box::pin(async move {
             let answer = match answering {
                 Ok(answering) => answering.await?,
                 Err(status) => status.into_http(),
             };
-            Ok(answer.map(|body| calls.answer(call, body)))
+            Ok(answer.map(|body| calls.answer(held, body)))
         })
     }
 }

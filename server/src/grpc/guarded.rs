@@ -15,7 +15,7 @@ use crate::{
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// What an rpc needs; `None` for those that everybody may call: health and the wire's own description.
-fn role(path: &str) -> Option<Role> {
+pub(super) fn role(path: &str) -> Option<Role> {
     let (service, rpc) = path.trim_start_matches('/').split_once('/')?;
     match service {
         "plimsoll.v1.Collector" => Some(Role::Agent),
