@@ -190,7 +190,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     }),
     setting!("admit_agent_cpu", admission.agent_cpu, parse::cores, |c: &Cores| show_cores(Some(*c))),
     setting!("admit_agent_memory", admission.agent_memory, parse::size, |b: &Bytes| size(*b)),
-    setting!("admit_agent_server", admission.agent_server, plain, String::clone),
+    setting!("admit_agent_server", admission.agent_server, address, String::clone),
     setting!(
         "admit_agent_audience",
         admission.agent_audience,
@@ -215,6 +215,15 @@ fn collector(text: &str) -> Result<String, String> {
 fn plain(text: &str) -> Result<String, String> {
     let fits = !text.is_empty() && !text.chars().any(|c| c.is_whitespace() || c.is_control());
     if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is empty or holds spaces")) }
+}
+
+/// An address that all may see who see a pod.
+fn address(text: &str) -> Result<String, String> {
+    if text.contains('@') {
+        // what stands before it may be a password
+        return Err("must be an address without a user or a password".to_owned());
+    }
+    plain(text)
 }
 
 fn currency(text: &str) -> Result<String, String> {

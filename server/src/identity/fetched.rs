@@ -127,6 +127,10 @@ impl Fetched {
 /// # Errors
 /// What it should look like.
 pub(crate) fn safe_address(address: &str) -> Result<(), String> {
+    if address.contains('@') {
+        // what stands before it may be a password
+        return Err("must be an address without a user or a password".to_owned());
+    }
     let wrong = || format!("{address:?} must be an address with https:// (http:// only on this machine)");
     let uri: axum::http::Uri = address.parse().map_err(|_unhelpful| wrong())?;
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
@@ -137,8 +141,7 @@ pub(crate) fn safe_address(address: &str) -> Result<(), String> {
         Some("http") => is_here,
         _ => false,
     };
-    let names_nobody = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
-    if is_safe && names_nobody { Ok(()) } else { Err(wrong()) }
+    if is_safe && uri.authority().is_some() { Ok(()) } else { Err(wrong()) }
 }
 
 #[cfg(test)]

@@ -119,9 +119,15 @@ impl AccessFile {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// With the line: it is no TOML, or has a word that is not known.
+    /// With line and column: it is no TOML, or has a word that is not known. Nothing of the file is repeated but names: somebody may have
+    /// written a token where its sum goes.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| error.to_string())
+        toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = before.matches('\n').count().saturating_add(1);
+            let column = before.rsplit('\n').next().unwrap_or_default().chars().count().saturating_add(1);
+            format!("line {line}, column {column}: {}", without_values(error.message()))
+        })
     }
 
     /// All files that it names.
@@ -209,6 +215,21 @@ impl IssuerTable {
         let keys = KeySet::parse(&(sources.read)(file)?);
         keys.map(Keys::Fixed).map_err(|why| format!("{} {why}", file.display()))
     }
+}
+
+/// What the parser says, without a value that it repeats.
+fn without_values(message: &str) -> String {
+    // of a word that is none of a list, too
+    let quote = if message.starts_with("unknown variant") { '`' } else { '"' };
+    let first = message.find(quote);
+    let last = first.and_then(|from| {
+        let rest = message.get(from.saturating_add(1)..).unwrap_or_default();
+        let end = if quote == '`' { rest.find(quote) } else { rest.rfind(quote) };
+        end.map(|end| from.saturating_add(end).saturating_add(1))
+    });
+    let quotes = first.zip(last);
+    let around = quotes.and_then(|(from, to)| message.get(..from).zip(message.get(to.saturating_add(1)..)));
+    around.map_or_else(|| message.to_owned(), |(before, behind)| format!("{before}...{behind}"))
 }
 
 pub(super) fn hexadecimal(text: &str) -> Option<Digest> {
