@@ -4,19 +4,23 @@
 //! closed at once, so that its client is told to come back instead of waiting, and counted. When the system has no file for a
 //! connection, the next try waits a moment: trying again at once would take a whole core.
 
+mod places;
+mod requests;
+
 use std::{
     io::{self, IoSlice},
     net::SocketAddr,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
+use places::Places;
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
+pub(crate) use requests::{Requests, Running};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    sync::mpsc,
 };
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -43,8 +47,8 @@ pub(crate) struct Counts {
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
     pub(crate) peer: SocketAddr,
+    pub(crate) requests: Requests,
     open: Gauge,
-    _place: OwnedSemaphorePermit,
 }
 
 /// New connections, in the order in which they came.
@@ -57,7 +61,7 @@ pub(crate) fn incoming(
     counts: Counts,
 ) -> (Incoming, impl Future<Output = ()>) {
     let (connections, receiver) = mpsc::channel(1);
-    let places = Arc::new(Semaphore::new(bound));
+    let places = Places::of(bound);
     let taking = async move {
         let mut full = false;
         loop {
@@ -72,12 +76,12 @@ pub(crate) fn incoming(
                     continue;
                 }
             };
-            let place = Arc::clone(&places).try_acquire_owned();
-            if place.is_err() && !full {
-                tracing::warn!(bound, "as many connections as there may be; more are closed at once");
+            let place = places.take(peer.ip());
+            if place.is_none() && !full {
+                tracing::warn!(bound, %peer, "as many connections as there may be; more are closed at once");
             }
-            full = place.is_err();
-            let Ok(place) = place else {
+            full = place.is_none();
+            let Some(place) = place else {
                 counts.refused.inc();
                 continue;
             };
@@ -87,7 +91,8 @@ pub(crate) fn incoming(
                 continue;
             }
             counts.open.inc();
-            let connection = Connection { stream, peer, open: counts.open.clone(), _place: place };
+            let requests = Requests::new(place);
+            let connection = Connection { stream, peer, requests, open: counts.open.clone() };
             if connections.send(Ok(connection)).await.is_err() {
                 return;
             }
@@ -98,6 +103,7 @@ pub(crate) fn incoming(
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        self.requests.leave();
         self.open.dec();
     }
 }

@@ -44,7 +44,7 @@ use crate::{
     domain::{Attempt, AttemptId, Claim, Fault, TicketId},
     identity::{Identity, Role},
     metrics::Metrics,
-    placement::tickets::{Demand, Now, Tickets},
+    placement::tickets::{Demand, Now, Refused, Tickets},
     placing::Placing,
     store::{self, Store, StoreError},
 };
@@ -148,7 +148,7 @@ impl Ticketing {
     /// Ends a ticket of `owner`. One that has ended stays as it ended.
     pub(crate) async fn close(&self, id: &TicketId, owner: &str, caller: &Identity) -> Result<View, Refusal> {
         let may = |_: &Desk, claim: &Claim| {
-            may_touch(caller, claim)?;
+            may_touch(caller, id, claim)?;
             if claim.owner != owner {
                 return Err(Fault::new("owner", whose(owner)).into());
             }
@@ -198,7 +198,7 @@ impl Ticketing {
         let now = self.0.now();
         let mut desk = self.0.desk();
         let view = desk.view(id, now)?;
-        may_touch(caller, &view.ticket().claim)?;
+        may_touch(caller, id, &view.ticket().claim)?;
         desk.tickets.watch(id, holds, now);
         let bell = desk.bell(id);
         drop(desk);
@@ -261,10 +261,13 @@ impl Ticketing {
 }
 
 /// Whether `caller` may watch and close this ticket: he opened it, or runs the server. Several callers share the name of an issuer of
-/// tokens; what they may see tells them apart.
-fn may_touch(caller: &Identity, claim: &Claim) -> Result<(), Refusal> {
+/// tokens; what they may see tells them apart. Who may not see its project does not learn that it is there.
+fn may_touch(caller: &Identity, id: &TicketId, claim: &Claim) -> Result<(), Refusal> {
     if (claim.by == claim::by(caller) && caller.sees(&claim.project)) || caller.roles.has(Role::Operator) {
         return Ok(());
+    }
+    if !caller.sees(&claim.project) {
+        return Err(Refused::Unknown(id.clone()).into());
     }
     Err(Refusal::Forbidden(Fault::new("ticket", format!("was not opened by {}", caller.name))))
 }

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use super::{
     Config, LogFormat, parse,
     values::{
-        collector, currency, directory, exit_codes, factor, file, labels, log_filter, log_format, namespaces,
+        address, collector, currency, directory, exit_codes, factor, file, labels, log_filter, log_format, namespaces,
         plain, project, set_retry_policy, show_cores, show_file, show_log_format, show_on_off,
         show_retry_policy, show_size, size, some_cores, some_size, store_cache,
     },
@@ -197,7 +197,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     }),
     setting!("admit_agent_cpu", admission.agent_cpu, parse::cores, |c: &Cores| show_cores(Some(*c))),
     setting!("admit_agent_memory", admission.agent_memory, parse::size, |b: &Bytes| size(*b)),
-    setting!("admit_agent_server", admission.agent_server, plain, String::clone),
+    setting!("admit_agent_server", admission.agent_server, address, String::clone),
     setting!(
         "admit_agent_audience",
         admission.agent_audience,

@@ -33,6 +33,15 @@ pub(super) fn plain(text: &str) -> Result<String, String> {
     }
 }
 
+/// An address that all may see who see a pod.
+pub(super) fn address(text: &str) -> Result<String, String> {
+    if text.contains('@') {
+        // what stands before it may be a password
+        return Err("must be an address without a user or a password".to_owned());
+    }
+    plain(text)
+}
+
 pub(super) fn currency(text: &str) -> Result<String, String> {
     let fits = text.chars().count() <= 8 && !text.chars().any(|c| c.is_whitespace() || c.is_control());
     if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is not a currency; write it as EUR")) }

@@ -19,7 +19,7 @@ use std::{
 use foldhash::fast::RandomState;
 
 use super::{
-    AttemptId, Brief, Fact, Key, Outcome, Rung,
+    AttemptId, Brief, Bytes, Fact, Key, Outcome, Rung,
     ladder::{Ladder, PER_RUNG},
 };
 
@@ -38,6 +38,8 @@ pub struct History {
     untrusted: Shelf,
     /// Sum of what the trusted attempts held, and how many of them there are that succeeded.
     held: (f64, u32),
+    /// Highest need of a trusted attempt that succeeded, also of one that is no longer here; 0 without.
+    highest: Bytes,
 }
 
 /// Attempts that are trusted alike.
@@ -137,6 +139,7 @@ impl History {
             trusted: Shelf::new(capacity, false),
             untrusted: Shelf::new(Self::untrusted_of(capacity), true),
             held: (0.0, 0),
+            highest: Bytes::default(),
         }
     }
 
@@ -201,6 +204,9 @@ impl History {
         if attempt.untrusted || attempt.outcome != Outcome::Succeeded || attempt.proven().is_none() {
             return;
         }
+        if sign > 0.0 {
+            self.highest = self.highest.max(attempt.need_peak);
+        }
         let (sum, count) = self.held;
         let count = if sign > 0.0 { count.saturating_add(1) } else { count.saturating_sub(1) };
         // what rounding leaves behind must not outlive the last attempt
@@ -213,6 +219,11 @@ impl History {
     pub fn mean_held(&self) -> f64 {
         let (sum, count) = self.held;
         if count == 0 { 0.0 } else { sum / f64::from(count) }
+    }
+
+    /// The highest need that a trusted attempt has shown, of whatever package and project; `None` if none is known.
+    pub(crate) fn highest_need(&self) -> Option<Bytes> {
+        Some(self.highest).filter(|need| need.0 > 0)
     }
 
     /// The attempt with this id, if it is among those kept in memory; the trusted one of two that claim the id.

@@ -30,14 +30,19 @@ impl Place {
     /// # Errors
     /// What it should look like.
     pub fn parse(text: &str) -> Result<Self, String> {
+        if text.contains('@') {
+            // what stands before it may be a password
+            return Err(
+                "must be an address without a user or a password; write it as https://gitlab.example".into(),
+            );
+        }
         let shown = mask::text(text);
         let wrong = || format!("{shown:?} is not an address of GitLab; write it as https://gitlab.example");
         let base = text.trim_end_matches('/');
         let uri: Uri = base.parse().map_err(|_unhelpful| wrong())?;
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
         let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(wrong)?;
-        let authority = uri.authority().map_or("", |authority| authority.as_str());
-        if !is_http || uri.query().is_some() || authority.contains('@') {
+        if !is_http || uri.query().is_some() {
             return Err(wrong());
         }
         Ok(Self { base: base.to_owned(), host: host.to_owned() })

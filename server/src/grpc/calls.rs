@@ -22,7 +22,10 @@ use tonic::{
 };
 
 use super::status;
-use crate::ingest::Refusal;
+use crate::{incoming::Running as Request, ingest::Refusal};
+
+/// What is held until the last byte of an answer: its place among the calls, and among the requests of its connection.
+pub(super) type Held = (TaskTrackerToken, Option<Request>);
 
 /// The calls of both listeners. Clones count together.
 #[derive(Debug, Clone, Default)]
@@ -52,7 +55,7 @@ impl Calls {
     }
 
     /// The answer to `call`, which ends with its last byte.
-    pub(super) fn answer(&self, call: TaskTrackerToken, inner: Body) -> Body {
+    pub(super) fn answer(&self, call: Held, inner: Body) -> Body {
         Body::new(Answer { inner, call, calls: self.clone(), cut: None, ended: false })
     }
 
@@ -66,7 +69,7 @@ impl Calls {
 struct Answer {
     inner: Body,
     #[expect(dead_code, reason = "held for its end")]
-    call: TaskTrackerToken,
+    call: Held,
     calls: Calls,
     /// Made when the answer first has nothing to say: most never do, and a token's lock is shared by all calls.
     cut: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
@@ -114,7 +117,7 @@ mod tests {
 
     /// Status of the call, once its answer `body` has ended.
     async fn end_of(calls: &Calls, body: Body) -> Option<String> {
-        let mut body = std::pin::pin!(calls.answer(calls.begin(), body));
+        let mut body = std::pin::pin!(calls.answer((calls.begin(), None), body));
         let mut status = None;
         while let Some(frame) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
             if let Ok(trailers) = frame.unwrap().into_trailers() {

@@ -1,5 +1,6 @@
 //! Connections as tonic takes them: plain ones as they come, others once their handshake is done. Either kind is cut off if its
-//! client does not begin to speak HTTP/2; from then on pings tell whether it is there.
+//! client does not begin to speak HTTP/2; from then on pings tell whether it is there, and calls whether it needs to be: one without
+//! a call that was let in gives its place to others.
 
 use std::{
     io::{self, IoSlice},
@@ -19,11 +20,13 @@ use tokio::{
 };
 use tokio_rustls::server::TlsStream;
 use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
-use tonic::transport::server::Connected;
+use tonic::{codegen::http, transport::server::Connected};
 
+use super::guarded::role;
 use crate::{
     frames::Metered,
-    incoming::{Connection, Incoming},
+    identity::Identity,
+    incoming::{Connection, Incoming, Requests, Running},
     tls::{Tls, names},
 };
 
@@ -34,6 +37,10 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 const HANDSHAKES: usize = 4096;
 /// A client that has not sent the preface of HTTP/2 after so long is cut off: every client of gRPC sends it at once.
 const PREFACE_WITHIN: Duration = Duration::from_secs(10);
+/// A client that nobody let in after so long is cut off: an agent sends its first call at once.
+const ADMITTED_WITHIN: Duration = Duration::from_mins(1);
+/// A client without a call for so long is cut off; it connects again when it has one. Agents have one as long as they run.
+const UNUSED: Duration = Duration::from_mins(5);
 /// Bytes of that preface (RFC 9113, section 3.4).
 const PREFACE_BYTES: usize = 24;
 
@@ -43,13 +50,21 @@ pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     /// DNS names in the certificate that it has shown.
     pub(crate) names: Arc<[String]>,
+    requests: Requests,
+}
+
+/// Counts a call that was let in among the requests of its connection.
+pub(super) fn begin<R>(request: &http::Request<R>) -> Option<Running> {
+    let (peer, role) = (request.extensions().get::<Peer>()?, role(request.uri().path()));
+    let admitted = role.is_some() && request.extensions().get::<Arc<Identity>>().is_some();
+    admitted.then(|| peer.requests.begin())
 }
 
 /// A connection that can be spoken over.
-#[derive(Debug)]
 pub(super) struct Link {
     stream: Stream,
     preface: Option<Preface>,
+    unused: Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
 }
 
 #[derive(Debug)]
@@ -65,10 +80,20 @@ struct Preface {
     until: Pin<Box<Sleep>>,
 }
 
+impl Stream {
+    fn requests(&self) -> Requests {
+        match self {
+            Self::Plain(connection) => connection.requests.clone(),
+            Self::Tls { peer, .. } => peer.requests.clone(),
+        }
+    }
+}
+
 impl Link {
     fn new(stream: Stream) -> Self {
         let until = Box::pin(sleep(PREFACE_WITHIN));
-        Self { stream, preface: Some(Preface { left: PREFACE_BYTES, until }) }
+        let unused = Box::pin(stream.requests().unused(ADMITTED_WITHIN, UNUSED));
+        Self { stream, preface: Some(Preface { left: PREFACE_BYTES, until }), unused }
     }
 
     fn metered(self, cut: Counter) -> Metered<Self> {
@@ -84,8 +109,13 @@ impl Link {
         self.preface.take_if(|preface| preface.left == 0);
     }
 
-    /// An error once the client has not begun for too long; never comes if it has.
+    /// An error once the client has not begun for too long, or has had no call.
     fn late(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        if self.unused.as_mut().poll(cx).is_ready() {
+            // its future is not asked again
+            self.unused = Box::pin(std::future::ready(()));
+            return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, "no call for too long"));
+        }
         let Some(preface) = &mut self.preface else { return Poll::Pending };
         ready!(preface.until.as_mut().poll(cx));
         Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, "no preface of HTTP/2"))
@@ -131,11 +161,11 @@ pub(super) fn links(
 
 /// Shakes hands with a client; `None` if that fails.
 fn shake(tls: &Tls, connection: Connection) -> impl Future<Output = Option<Link>> + use<> {
-    let (acceptor, address) = (tls.acceptor(), connection.peer);
+    let (acceptor, address, requests) = (tls.acceptor(), connection.peer, connection.requests.clone());
     async move {
         match timeout(HANDSHAKE_WITHIN, acceptor.accept(connection)).await {
             Ok(Ok(stream)) => {
-                let peer = Peer { address, names: names(stream.get_ref().1) };
+                let peer = Peer { address, names: names(stream.get_ref().1), requests };
                 return Some(Link::new(Stream::Tls { stream: Box::new(stream), peer }));
             }
             Ok(Err(error)) => tracing::debug!(%address, %error, "a TLS handshake failed"),
@@ -150,7 +180,11 @@ impl Connected for Link {
 
     fn connect_info(&self) -> Peer {
         match &self.stream {
-            Stream::Plain(connection) => Peer { address: connection.peer, names: Arc::default() },
+            Stream::Plain(connection) => Peer {
+                address: connection.peer,
+                names: Arc::default(),
+                requests: connection.requests.clone(),
+            },
             Stream::Tls { peer, .. } => peer.clone(),
         }
     }
@@ -230,11 +264,11 @@ mod tests {
     use crate::incoming::{Counts, incoming};
 
     #[tokio::test]
-    async fn a_client_that_does_not_begin_to_speak_is_cut_off_and_one_that_did_may_take_its_time() {
+    async fn a_client_that_does_not_begin_to_speak_is_cut_off_and_one_whose_call_runs_may_take_its_time() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let counts = Counts { open: Gauge::default(), refused: Counter::default() };
-        let (connections, taking) = incoming(listener, 2, counts);
+        let (connections, taking) = incoming(listener, 8, counts);
         let (mut links, shaking) = links(connections, None, Counter::default());
         let clients = async move {
             let mut silent = TcpStream::connect(address).await.unwrap();
@@ -247,7 +281,10 @@ mod tests {
             other.read_exact(&mut [0; PREFACE_BYTES]).await.unwrap();
             tokio::time::pause();
             assert_eq!(link.read(&mut [0]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
-            assert!(timeout(PREFACE_WITHIN * 100, other.read(&mut [0])).await.is_err(), "it waits");
+            let running = other.stream.requests().begin();
+            assert!(timeout(UNUSED * 10, other.read(&mut [0])).await.is_err(), "its call runs");
+            drop(running);
+            assert_eq!(other.read(&mut [0]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
         };
         tokio::join!(taking, shaking, clients);
     }

@@ -15,7 +15,7 @@ use tonic::{
 };
 use tracing::Instrument as _;
 
-use super::{calls::Calls, guarded::admit, status};
+use super::{calls::Calls, connected, guarded::admit, status};
 use crate::{
     guard::Guard,
     metrics::{Kind, Metrics},
@@ -62,6 +62,8 @@ where
         let call = calls.begin();
         let span = tracing::debug_span!("call", otel.name = request.uri().path());
         let admitted = admit(&guard, &mut request);
+        // one that was refused, and one that everybody may make, keeps no connection
+        let held = (call, connected::begin(&request));
         let answering = admitted.map(|()| self.inner.call(request).instrument(span));
         Box::pin(async move {
             let answer = match answering {
@@ -75,7 +77,7 @@ where
                 let code = status::name(code);
                 metrics.calls_failed.get_or_create(&Kind::of(code)).inc();
             }
-            Ok(answer.map(|body| calls.answer(call, body)))
+            Ok(answer.map(|body| calls.answer(held, body)))
         })
     }
 }

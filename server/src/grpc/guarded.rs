@@ -23,7 +23,7 @@ fn roles(path: &str) -> Option<Roles> {
     Some([Some(role), is_for_both.then_some(Role::Operator)].into_iter().flatten().collect())
 }
 
-fn role(path: &str) -> Option<Role> {
+pub(super) fn role(path: &str) -> Option<Role> {
     let (service, rpc) = path.trim_start_matches('/').split_once('/')?;
     match service {
         "plimsoll.v1.Collector" => Some(Role::Agent),

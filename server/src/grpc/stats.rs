@@ -85,7 +85,7 @@ impl Stats for StatsService {
         let view = self.view(Arc::clone(&caller));
         view.may_ask(request.filter.as_ref(), &request.group_label)?;
         let mut answer =
-            get::get(&self.learned, &self.ingest, &self.placing, &self.counting, request).await?;
+            get::get(&self.learned, &self.ingest, &self.placing, &self.counting, request, &caller).await?;
         if !caller.projects.is_all() {
             // these are over all projects
             answer.flaky.clear();

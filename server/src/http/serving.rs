@@ -4,11 +4,12 @@
 //! | the client | gets |
 //! |---|---|
 //! | is one too many | its connection closed at once |
-//! | does not send the head of a request within 30 s | 408 if it had begun to, and its connection closed |
+//! | does not send the head of a request within 30 s, whatever else it sends | 408 if it had begun to, and its connection closed |
 //! | sends a head of more than 64 KiB, or more than 100 headers | 431 |
 //! | sends what is no HTTP | 400 |
-//! | moves no byte for two minutes | its connection closed |
+//! | moves no byte for two minutes, or has no request for so long | its connection closed |
 //! | sends frames of HTTP/2 without end that carry nothing | its connection closed |
+//! | connects again and again and asks for nothing, when half of the places are taken | a quarter of them, no more |
 //!
 //! Each of these is one line in the log and one in `plimsoll_http_connections_cut_total`. Bodies are bounded where they are read.
 
@@ -46,7 +47,7 @@ use tower::Service as _;
 use super::wire::Lent;
 use crate::{
     frames::{CONTROL_FRAMES, Metered},
-    incoming::{self, Connection, Counts, Listener},
+    incoming::{self, Connection, Counts, Listener, Requests},
     metrics::{Kind, Metrics},
     tls::{Tls, names},
 };
@@ -69,9 +70,9 @@ const TOO_SLOW: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\nc
 pub(crate) struct Bounds {
     /// Connections at once.
     pub(crate) connections: usize,
-    /// From one answer to the end of the next request's head.
+    /// From the connection's beginning, or one answer of HTTP/1.1, to the end of the next request's head.
     pub(crate) head: Duration,
-    /// Without a byte in either direction.
+    /// Without a byte in either direction, or without a request.
     pub(crate) idle: Duration,
 }
 
@@ -134,16 +135,16 @@ fn builder(bounds: &Bounds) -> auto::Builder<TokioExecutor> {
 
 /// One connection from its first byte to its last.
 async fn converse(shared: Arc<Shared>, connection: Connection, acceptor: Option<TlsAcceptor>) {
-    let peer = connection.peer;
+    let (peer, requests) = (connection.peer, connection.requests.clone());
     let ends = Ends { peer, local: Local(connection.stream.local_addr().ok().map(|local| local.ip())) };
     let (lent, returned) = Lent::new(connection, shared.bounds.head, shared.bounds.idle);
     let is_plain = acceptor.is_none();
     let ended = match acceptor {
-        None => speak(&shared, lent, ends, Names::default()).await,
+        None => speak(&shared, lent, requests, (ends, Names::default())).await,
         Some(acceptor) => match timeout(HANDSHAKE_WITHIN, acceptor.accept(lent)).await {
             Ok(Ok(stream)) => {
                 let names = Names(names(stream.get_ref().1));
-                speak(&shared, stream, ends, names).await
+                speak(&shared, stream, requests, (ends, names)).await
             }
             // looks at whether the port is open, as balancers do
             Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
@@ -187,18 +188,24 @@ struct Cut {
     error: String,
 }
 
-async fn speak<I>(shared: &Shared, io: I, ends: Ends, names: Names) -> Result<(), Cut>
+async fn speak<I>(
+    shared: &Shared,
+    io: I,
+    requests: Requests,
+    (ends, names): (Ends, Names),
+) -> Result<(), Cut>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let router = &shared.router;
+    let (router, running) = (&shared.router, requests.clone());
     let service = service_fn(move |request: hyper::Request<IncomingBody>| {
         let mut request: Request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(ends.peer));
         request.extensions_mut().insert(ends.local);
         request.extensions_mut().insert(names.clone());
-        let mut router = router.clone();
+        let (mut router, running) = (router.clone(), running.begin());
         async move {
+            let _running = running;
             // a router is always ready
             poll_fn(|cx| <Router as tower::Service<Request>>::poll_ready(&mut router, cx)).await?;
             router.call(request).await.map_err(|never: Infallible| never)
@@ -207,8 +214,16 @@ where
     let cut = shared.metrics.http_connections_cut.get_or_create(&Kind::of(CONTROL_FRAMES)).clone();
     let io = TokioIo::new(Metered::new(io, ends.peer, cut));
     let mut connection = pin!(shared.builder.serve_connection(io, service));
+    let Bounds { head, idle, .. } = shared.bounds;
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = requests.clone().unused(head, idle) => {
+            if !requests.asked() {
+                return Err(Cut { why: "slow", error: "no request for too long".to_owned() });
+            }
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
         () = shared.stopping.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await

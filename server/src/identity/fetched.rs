@@ -133,6 +133,10 @@ impl Fetched {
 /// # Errors
 /// What it should look like.
 pub(crate) fn safe_address(address: &str) -> Result<(), String> {
+    if address.contains('@') {
+        // what stands before it may be a password
+        return Err("must be an address without a user or a password".to_owned());
+    }
     // a password in it is no better shown than used
     let wrong = || {
         format!("{:?} must be an address with https:// (http:// only on this machine)", mask::text(address))
@@ -146,8 +150,7 @@ pub(crate) fn safe_address(address: &str) -> Result<(), String> {
         Some("http") => is_here,
         _ => false,
     };
-    let names_nobody = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
-    if is_safe && names_nobody { Ok(()) } else { Err(wrong()) }
+    if is_safe && uri.authority().is_some() { Ok(()) } else { Err(wrong()) }
 }
 
 #[cfg(test)]

@@ -23,7 +23,10 @@ pub(crate) mod signer;
 mod tests;
 mod usage;
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, LazyLock},
+};
 
 pub(crate) use access::{Access, Denied, bearer};
 use bounds::Bounds;
@@ -138,6 +141,18 @@ impl From<Vec<String>> for Projects {
     fn from(patterns: Vec<String>) -> Self {
         Self(patterns)
     }
+}
+
+/// Bytes of what a caller or his token says that a refusal repeats, at most.
+const SHOWN: usize = 200;
+
+/// The beginning of a text that may be long.
+fn shown(text: &str) -> Cow<'_, str> {
+    if text.len() <= SHOWN {
+        return Cow::Borrowed(text);
+    }
+    let end = (0..=SHOWN).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    Cow::Owned(format!("{}...", text.get(..end).unwrap_or_default()))
 }
 
 /// Whether `text` is what `pattern` says: the same, or, where the pattern ends in `*`, anything that begins as it does.
@@ -332,8 +347,12 @@ impl Identity {
         if self.sees(project) {
             return Ok(());
         }
-        let named =
-            if project.is_empty() { "names no project".to_owned() } else { format!("is {project:?}") };
-        Err(Fault::new(field, format!("{named}; {} may see only {}", self.name, self.projects.0.join(", "))))
+        let named = if project.is_empty() {
+            "names no project".to_owned()
+        } else {
+            format!("is {:?}", shown(project))
+        };
+        let own = self.projects.0.join(", ");
+        Err(Fault::new(field, format!("{named}; {} may see only {}", shown(&self.name), shown(&own))))
     }
 }

@@ -339,3 +339,22 @@ fn what_one_job_makes_the_server_remember_is_far_less_than_what_a_fleet_may() {
         assert_eq!(count(&fleet, change), None);
     }
 }
+
+fn a_token_that_stands_in_the_file_by_mistake_is_not_repeated() {
+    for line in [
+        "token = \"plain-secret\"",
+        "sha256 = \"a\"\nroles = \"plain-secret\"",
+        "sha256 = \"plain-secret",
+        "roles = [\"plain-secret\"]",
+    ] {
+        let wrong = AccessFile::parse(&format!("[[token]]\nname = \"x\"\n{line}\n")).unwrap_err();
+        assert!(!wrong.contains("plain-secret") && wrong.starts_with("line "), "{wrong}");
+    }
+}
+
+#[test]
+fn a_refusal_repeats_the_beginning_of_a_long_name() {
+    let nobody = Identity { name: "n".repeat(6000).into(), ..Identity::clone(&Identity::nobody()) };
+    let fault = nobody.may_see("key.project", &"ä".repeat(6000)).unwrap_err();
+    assert!(fault.to_string().len() < 1000, "{}", fault.to_string().len());
+}

@@ -30,9 +30,10 @@ use crate::domain::{Attempt, Evidence, Key, ListedRun, Phase};
 /// What stands in the place of a secret.
 const MASK: &str = "[MASKED]";
 
-/// What a terminal is told, and NUL: whoever reads a log leaves them out, which would join a secret that they cut in two.
-static INVISIBLE: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?:\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))|\x00)+").ok());
+/// What a terminal is told, NUL, and spaces without width: whoever reads a log leaves them out, which would join a secret that they cut in two.
+static INVISIBLE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?:\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-Z])|\x00|[\u{200b}-\u{200d}\u{2060}\u{feff}])+").ok()
+});
 
 /// How those secrets and names begin that count at the border of a word only.
 const BORDERED: &str = r#"(?x-u)\A (?: hf_ | hv[sbr]\. | cio[A-Za-z0-9]{32} | [rs]k_(?:live|test)_ | SG\. | sk-

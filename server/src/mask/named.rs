@@ -146,9 +146,23 @@ fn says_nothing(name: &str, value: &str) -> bool {
     let word = value.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
     value.len() < LEAST
         || is_short_number
-        || value.starts_with(['$', '%', '<', '*', '{', '(', '[', '='])
+        || value.starts_with(['<', '{', '(', '[', '='])
+        || is_placeholder(value)
         || NOTHING.iter().any(|nothing| word.eq_ignore_ascii_case(nothing))
         || HARMLESS.iter().any(harmless)
+}
+
+/// Whether a value stands for another one as a whole: `$NAME`, `${NAME}`, `$(command)`, `%NAME%`, `%s`, `***`.
+fn is_placeholder(value: &str) -> bool {
+    let end = value.trim_end_matches(['.', ',', ';', ':', ')', ']', '}', '\\']);
+    let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if let Some(name) = end.strip_prefix('$') {
+        return name.starts_with(['{', '(', '$']) || is_name(name);
+    }
+    if let Some(name) = end.strip_prefix('%') {
+        return name.len() <= 3 || name.strip_suffix('%').is_some_and(is_name);
+    }
+    end.starts_with('*') && end.chars().all(|c| c == '*')
 }
 
 /// What no word of a sentence, and no name in a program, looks like.

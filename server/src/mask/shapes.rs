@@ -41,7 +41,7 @@ const TOKENS: [&str; 13] = [
 ];
 
 /// Places; the group `secret` of a match is the secret.
-const PLACES: [&str; 8] = [
+const PLACES: [&str; 17] = [
     r#"(?i)authorization["']?\s{0,4}[:=]\s{0,4}["']?(?:(?:basic|bearer|token|digest|negotiate|ntlm|apikey|key)\s{1,4})?(?<secret>[^\s"'][^\r\n"']*)"#,
     r"(?i)(?-u:\b)bearer\s{1,4}(?<secret>[A-Za-z0-9._~+/=\-]{12,})",
     r#"(?i)(?-u:\b)(?:(?:private|job|deploy|x-auth|x-vault|x-gitlab|x-amz-security)-token|x-api-key|(?:set-)?cookie)["']?\s{0,4}:\s{0,4}["']?(?<secret>[^\s"'][^\r\n"']*)"#,
@@ -53,10 +53,24 @@ const PLACES: [&str; 8] = [
     // the same, where the text is cut before the `@`: no port and no name of a host is like that
     r#"://[^\s/?#"'<>@:]*:(?<secret>[^\s/?#"'<>@:]{8,})\z"#,
     r"://(?<secret>[A-Za-z0-9_\-]{18,})\z",
+    // the password of an address with letters that should have been escaped; no port, which a path follows
+    r#"://[^\s/?#"'<>@:]*:(?<secret>[0-9]*[^\s/?#"'<>@0-9][^\s"'<>@]*[/?#][^\s"'<>@]*)@"#,
+    r#"(?i)(?-u:\b)curl(?-u:\b)[^\r\n]{0,200}?\s-u["']?[^\s:"']+:(?<secret>[^\s"']+)"#,
+    r#"(?i)(?-u:\b)sshpass\s{1,4}-p\s{0,4}["']?(?<secret>[^\s"']+)"#,
+    // a field of XML, of an array in a shell's or a query's words, of an escaped form
+    r"(?i)(?:pass(?:word|wd|phrase)|secret|token|api[_-]?key)>(?<secret>[^<\s][^<\r\n]{3,})</",
+    r#"(?i)(?:pass(?:word|wd|phrase)|secret|token|api[_-]?key)["']?\]=["']?(?<secret>[^\s"'$&][^\s"'&]{3,})"#,
+    r#"(?i)(?:pass(?:word|wd|phrase)|secret|token|api[_-]?key)%3D(?<secret>[^\s"'&%][^\s"'&]{3,})"#,
+    // of JSON that stands in a text of JSON
+    r#"(?i)(?:pass(?:word|wd|phrase)|secret|token|credential|api[_-]?key)\\{1,3}"\s{0,4}:\s{0,4}\\{1,3}"(?<secret>[^"\\]{4,})"#,
+    // Vault: what the name of an id says of others does not hold here
+    r#"(?i)secret_id["']?\s{0,4}[:=]\s{0,4}["']?(?<secret>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f\-]{8,})"#,
+    // an escaped space goes on with the value; what stands before it is found by its name
+    r#"(?i)(?:pass(?:word|wd|phrase)|secret|token)=(?<secret>[^\s"'$\\]+(?:\\ [^\s"'\\]+)+)"#,
 ];
 
 /// A user without a password in an address: a token, if it is long. Nobody's name is.
-const USER: &str = r#"://(?<secret>[^\s/?#"'<>@:]{16,}):?@"#;
+const USER: &str = r#"://(?<secret>[^\s/?#"'<>@:]{16,}|[A-Za-z]*[0-9][A-Za-z0-9]{8,}):?@"#;
 
 static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| Patterns::new().ok());
 

@@ -115,6 +115,38 @@ fn every_shape_is_masked_and_what_stands_around_it_stays() {
 }
 
 #[test]
+fn secrets_in_unusual_places_are_masked_too() {
+    for line in [
+        r#"{"log":"{\"password\":\"hunter2-more\"}"}"#,
+        "DB_PASSWORD=$ecr-hunter2-more",
+        "DB_PASSWORD=%-hunter2-more",
+        "DB_PASSWORD=*hunter2-more",
+        "SECRET_ID=6a174c20-f6de-a53c-74d2-6018fcceff64",
+        "git clone https://bob:pa/ss?hunter2-more@gitlab.example/a",
+        "git clone https://6a174c20f6dea@gitlab.example/a",
+        "PASS\u{1b}(BWORD=hunter2-more",
+        "curl -s -urobot:hunter2-more https://x.example",
+        r"PASSWORD=one\ hunter2-more",
+        "<password>hunter2-more</password>",
+        "env[PASSWORD]=hunter2-more",
+        "password%3Dhunter2-more",
+        "sshpass -p hunter2-more ssh x",
+        "PASS\u{200b}WORD=hunter2-more",
+    ] {
+        let masked = text(line);
+        let leaks = ["hunter2", "6018fcceff64", "6a174c20f6dea"].iter().any(|secret| masked.contains(secret));
+        assert!(!leaks && masked.contains(MASK), "{masked}");
+    }
+    for line in [
+        "npm install http://registry.example:4873/@scope/name",
+        "PASSWORD=$PASSWORD TOKEN=${TOKEN} SECRET=%SECRET% API_KEY=*** password=%s",
+        "std::vector<token> items; x[token] = next",
+    ] {
+        assert_eq!(text(line), line);
+    }
+}
+
+#[test]
 fn what_is_no_secret_stays() {
     for line in [
         "x.c:10:5: error: expected ';' before 'token'",

@@ -97,7 +97,8 @@ pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: 
     };
     let (trusted, known) = above(Heard::Trusted);
     if history.has_untrusted(key) {
-        let most = if known { trusted.0.saturating_mul(raise::MOST) } else { u64::MAX };
+        let least = if known { Some(0) } else { history.highest_need().map(|highest| highest.0) };
+        let most = trusted.0.saturating_mul(raise::MOST).max(least.unwrap_or(u64::MAX));
         trusted.max(above(Heard::All).0.min(Bytes(most)))
     } else {
         trusted
@@ -115,7 +116,7 @@ fn work_out<'h>(history: &'h History, key: &Key, settings: &Settings) -> (Predic
         let build_jobs = u32::try_from(prediction.build_jobs.value).ok();
         let key = Key { hints: Hints { build_jobs, ..key.hints }, ..key.clone() };
         let (all, everybody) = work_out_from(history, &key, settings, Heard::All);
-        if raise::raise(&mut prediction, all, pool.knows_package()) {
+        if raise::raise(&mut prediction, all, pool.knows_package(), history.highest_need()) {
             return (prediction, everybody);
         }
     }

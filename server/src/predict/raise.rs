@@ -7,39 +7,51 @@
 
 use std::fmt::Write as _;
 
-use crate::domain::{Prediction, Quantity};
+use crate::domain::{Bytes, Prediction, Quantity};
 
 /// How many times what trusted attempts say untrusted ones may raise a number to, at most. A change that makes a package need more than
 /// this is found by the verdict on its own failed attempt.
 pub(super) const MOST: u64 = 4;
 
 /// Puts in each number of `all` that is above its own. Says whether there was one. Where trusted attempts of the package
-/// are `known`, they bound how far; else the operator's caps do alone.
-pub(super) fn raise(own: &mut Prediction, all: Prediction, known: bool) -> bool {
+/// are `known`, they bound how far; else, for memory, the `highest` need that trusted attempts of any project have shown, unless that is
+/// less than the same times what an unknown package gets. The rest is bounded by the operator's caps alone.
+pub(super) fn raise(own: &mut Prediction, all: Prediction, known: bool, highest: Option<Bytes>) -> bool {
     let (mut raised, mut held) = (false, false);
-    let mut most = |own: &mut Quantity, all: Quantity| {
+    let bound = if known {
+        format!("{MOST} times what trusted attempts say")
+    } else {
+        "what trusted attempts of any project need".to_owned()
+    };
+    // a fork's project has no trusted attempts of its own
+    let memory = match highest {
+        _ if known => Some(0),
+        highest => highest.map(|highest| highest.0),
+    };
+    let mut most = |own: &mut Quantity, all: Quantity, least: Option<u64>| {
         if all.value > own.value {
-            let most = own.value.saturating_mul(MOST);
-            let is_too_much = known && all.value > most;
+            let most = own.value.saturating_mul(MOST).max(least.unwrap_or(u64::MAX));
+            let is_too_much = all.value > most;
             *own = all;
             if is_too_much {
                 own.value = most;
-                own.basis.bound = format!("{MOST} times what trusted attempts say");
+                own.basis.bound = bound.clone();
             }
             (raised, held) = (true, held || is_too_much);
         }
     };
-    most(&mut own.memory_request, all.memory_request);
-    most(&mut own.memory_limit, all.memory_limit);
-    most(&mut own.cpu_request, all.cpu_request);
-    most(&mut own.cpu_limit, all.cpu_limit);
-    most(&mut own.wall_p50, all.wall_p50);
-    most(&mut own.wall_p95, all.wall_p95);
+    let other = known.then_some(0);
+    most(&mut own.memory_request, all.memory_request, memory);
+    most(&mut own.memory_limit, all.memory_limit, memory);
+    most(&mut own.cpu_request, all.cpu_request, other);
+    most(&mut own.cpu_limit, all.cpu_limit, other);
+    most(&mut own.wall_p50, all.wall_p50, other);
+    most(&mut own.wall_p95, all.wall_p95, other);
     if raised {
         own.reason.push_str("; untrusted attempts of this project raise it");
     }
     if held {
-        let _fits = write!(own.reason, ", to {MOST} times what trusted ones say at most");
+        let _fits = write!(own.reason, ", to {bound} at most");
     }
     raised
 }

@@ -202,3 +202,20 @@ proptest! {
         prop_assert_eq!(&before[1..], &after[1..]);
     }
 }
+
+#[test]
+fn what_a_fork_claims_where_its_project_has_no_trusted_builds_is_bounded_by_what_the_fleet_needs() {
+    let mut history = two_projects(1000);
+    for n in 0..20 {
+        history.learn(Arc::new(untrusted(built(&format!("x{n}"), "a-fork", "1", 200 << 10))));
+    }
+    let key = built("q", "a-fork", "1", 1).key;
+    let prediction = predict(&history, &key, &Settings::default());
+    let unknown = predict(&history, &built("q", "another", "1", 1).key, &Settings::default());
+    let most = history.highest_need().unwrap().0.max(raise::MOST * unknown.memory_limit.value);
+    assert!(prediction.memory_limit.value <= most, "{} of {most}", prediction.memory_limit.value);
+    assert!(prediction.reason.ends_with("no further than trusted attempts of any project need"));
+    let failed = Bytes(unknown.memory_limit.value);
+    let above = predict_above(&history, &key, &Settings::default(), failed);
+    assert!(above > failed && above.0 < 50 << 30, "{above:?}");
+}

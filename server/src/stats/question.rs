@@ -94,4 +94,6 @@ pub(crate) struct Question {
     pub(crate) group_by: GroupBy,
     /// Width of a step of time; 0 for no steps.
     pub(crate) step_ms: u64,
+    /// Who asks may not know of other projects than the filter's: nothing is said of them, not even beside the numbers.
+    pub(crate) confined: bool,
 }

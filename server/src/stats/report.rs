@@ -12,6 +12,7 @@ use super::{
     groups::{Group, Groups},
     prices::{PoolPrices, Price},
     regressions::Regression,
+    row::Row,
     sieve::Sieve,
     steps::Step,
     totals::StatsTotals,
@@ -57,19 +58,19 @@ impl Stats {
     /// # Errors
     /// There would be too many steps of time.
     pub(crate) fn report(&self, question: &Question, pools: &PoolPrices) -> Result<Report, Fault> {
-        let Question { filter, group_by, step_ms } = question;
+        let Question { filter, group_by, step_ms, confined } = question;
         let settings = &self.0.settings;
         let mut notes = Vec::new();
         let mut moved = self.0.moved.lock().unwrap_or_else(PoisonError::into_inner);
-        let (count, covers, changed) = {
+        let (count, gone, changed) = {
             let mut book = self.book();
             let rows = book.rows();
             let prices = prices(&book, settings, pools);
             let sieve = Sieve::new(filter, &book, &rows, settings, &mut notes);
             let groups = Groups::new(group_by, &book, &rows, settings, &mut notes);
-            let covers = Covers::of(&rows, book.gone > 0);
+            let gone = book.gone > 0;
             let changed = std::mem::take(&mut book.changed);
-            (Count { rows, sieve, groups, prices, step_ms: *step_ms }, covers, changed)
+            (Count { rows, sieve, groups, prices, step_ms: *step_ms }, gone, changed)
         };
         moved.update(&count.rows, changed);
         let regressions = if count.sieve.is_closed() {
@@ -78,6 +79,10 @@ impl Stats {
             moved.answer(filter, count.sieve.place(), REGRESSIONS)
         };
         drop(moved);
+        let covers = match confined {
+            true => Covers::within(&count.rows, gone, &filter.project),
+            false => Covers::of(&count.rows, gone),
+        };
         let counted = count.count(VARIABLE)?;
         covers.explain(filter, &mut notes);
         let currency = currency(settings, pools, &mut notes);
@@ -134,6 +139,18 @@ impl Covers {
             }
         }
         covers
+    }
+
+    /// The same of one project alone.
+    fn within(rows: &Rows, cut: bool, project: &str) -> Self {
+        let own: Vec<bool> = rows.builds.iter().map(|build| build.key.project == project).collect();
+        let is_own = |row: &&Row| usize::try_from(row.build).ok().and_then(|at| own.get(at)) == Some(&true);
+        let rows = rows.chunks.iter().flat_map(|chunk| chunk.rows()).filter(is_own);
+        rows.fold(Self { cut, ..Self::default() }, |covers, row| {
+            let (first, last) = covers.ended.unwrap_or((row.ended, row.ended));
+            let ended = Some((first.min(row.ended), last.max(row.ended)));
+            Self { attempts: covers.attempts + 1, ended, ..covers }
+        })
     }
 
     /// Says where the filter's time lies outside of what is counted.

@@ -110,7 +110,10 @@ fn learned(attempts: &[Summary]) -> Learned {
 }
 
 fn ask(learned: &Learned, filter: Filter, group_by: GroupBy, step_ms: u64) -> Report {
-    learned.stats().report(&Question { filter, group_by, step_ms }, &PoolPrices::default()).unwrap()
+    learned
+        .stats()
+        .report(&Question { filter, group_by, step_ms, confined: false }, &PoolPrices::default())
+        .unwrap()
 }
 
 proptest! {
@@ -190,6 +193,24 @@ fn attempts_that_the_history_leaves_behind_leave_the_sums_and_the_answer_says_fr
         ask(&learned, Filter::default(), GroupBy::Nothing, 0).totals.attempts,
         report.totals.attempts - 1
     );
+}
+
+#[test]
+fn who_may_see_one_project_learns_nothing_of_when_and_how_much_others_build() {
+    let all = many(10, |n, summary| summary.key.project = if n < 3 { "own" } else { "other" }.into());
+    let learned = learned(&all);
+    let covers = |project: &str, from_unix_ms| {
+        let filter = Filter { project: project.into(), from_unix_ms, ..Filter::default() };
+        let question = Question { filter, confined: true, ..Question::default() };
+        let report = learned.stats().report(&question, &PoolPrices::default()).unwrap();
+        (report.covers.attempts, report.covers.ended.map(|(_, last)| u64::from(last)), report.notes)
+    };
+    let last = all[2].ended_unix_ms() / 1000;
+    assert_eq!(covers("own", None), (3, Some(last), vec![]));
+    let (_, _, notes) = covers("own", Some((last + 5) * 1000));
+    assert!(notes[0].contains("the last one ended at"), "{notes:?}");
+    let (attempts, ended, _) = covers("none", None);
+    assert_eq!((attempts, ended), (0, None));
 }
 
 #[test]

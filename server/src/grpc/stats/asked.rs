@@ -13,7 +13,7 @@ use crate::{
 /// A question, checked.
 pub(super) fn question(wire: pb::GetStatsRequest) -> Result<Question, Fault> {
     let group_by = group_by(wire.group_by, wire.group_label)?;
-    Ok(Question { filter: filter(wire.filter)?, group_by, step_ms: wire.step_ms })
+    Ok(Question { filter: filter(wire.filter)?, group_by, step_ms: wire.step_ms, confined: false })
 }
 
 fn group_by(wire: i32, label: String) -> Result<GroupBy, Fault> {

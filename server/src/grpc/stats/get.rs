@@ -9,11 +9,12 @@ use super::{
 };
 use crate::{
     domain::{Cause, Fault},
+    identity::Identity,
     ingest::Ingest,
     learned::Learned,
     placement::{Placement, Pool},
     placing::Placing,
-    stats::{Covers, Group, PoolPrices, Price, Report, StatsTotals, Step, Variable},
+    stats::{Covers, Group, PoolPrices, Price, Question, Report, StatsTotals, Step, Variable},
 };
 
 /// Flaky failures in an answer.
@@ -26,8 +27,10 @@ pub(super) async fn get(
     placing: &Placing,
     counting: &Counting,
     request: pb::GetStatsRequest,
+    caller: &Identity,
 ) -> Result<pb::GetStatsResponse, Status> {
     let question = asked::question(request).map_err(|fault| status::of_fault(&fault))?;
+    let question = Question { confined: !caller.projects.is_all(), ..question };
     let (stats, ingest, prices) = (learned.stats().clone(), ingest.clone(), prices(&placing.now()));
     // a million attempts take their time
     let counted = counting.run(move || Ok((stats.report(&question, &prices)?, ingest.flaky(FLAKY)))).await?;

@@ -90,6 +90,19 @@ async fn a_client_that_stands_still_is_cut_off_wherever_it_stands() {
 }
 
 #[tokio::test]
+async fn a_client_that_moves_bytes_and_asks_for_nothing_is_cut_off_whatever_it_speaks() {
+    // the first as over TLS, where bytes of the handshake have moved before any of HTTP
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let server = start(Bounds { head: SOON, ..PATIENT }, hello()).await;
+    for sent in [&PREFACE[..16], PREFACE] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(sent).await.unwrap();
+        stream.read_to_end(&mut Vec::new()).await.unwrap();
+    }
+    assert_eq!(server.metrics.http_connections.get(), 0);
+}
+
+#[tokio::test]
 async fn heads_that_are_too_large_or_no_http_get_a_status_that_can_be_read() {
     let server = start(PATIENT, hello()).await;
     let line = |bytes: usize| format!("GET /v1/allocation?spec={} HTTP/1.1\r\n\r\n", "+x".repeat(bytes / 2));
