@@ -5,8 +5,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use super::{
     Config, LogFormat, parse,
     values::{
-        address, collector, currency, directory, exit_codes, factor, file, labels, log_filter, log_format, namespaces,
-        plain, project, set_retry_policy, show_cores, show_file, show_log_format, show_on_off,
+        address, collector, currency, directory, exit_codes, factor, file, labels, log_filter, log_format,
+        namespaces, plain, project, set_retry_policy, show_cores, show_file, show_log_format, show_on_off,
         show_retry_policy, show_size, size, some_cores, some_size, store_cache,
     },
 };

@@ -188,12 +188,7 @@ struct Cut {
     error: String,
 }
 
-async fn speak<I>(
-    shared: &Shared,
-    io: I,
-    requests: Requests,
-    (ends, names): (Ends, Names),
-) -> Result<(), Cut>
+async fn speak<I>(shared: &Shared, io: I, requests: Requests, (ends, names): (Ends, Names)) -> Result<(), Cut>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
