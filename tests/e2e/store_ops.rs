@@ -112,6 +112,33 @@ async fn an_export_has_a_line_for_each_attempt_and_an_import_of_it_gives_the_sam
 }
 
 #[test]
+fn a_backup_of_another_server_is_refused_and_nothing_is_left_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, other) = (dir.path().join("data"), dir.path().join("other"));
+    let _running = Server::start(Programs::for_tests(), &data).unwrap();
+    let wrong = Server::start(Programs::for_tests(), &other).unwrap();
+    let (file, http) = (dir.path().join("backup"), wrong.http.to_string());
+    let error = refused(&data, &["--http-listen", &http, "backup", file.to_str().unwrap()]);
+    assert!(error.contains("another store") && error.contains("--http-listen"), "{error}");
+    assert!(error.contains(&data.display().to_string()), "{error}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "the two data directories");
+}
+
+#[test]
+fn an_import_says_by_its_exit_status_that_rows_were_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = (dir.path().join("data"), dir.path().join("rows.csv"));
+    let good = "zlib,1000,1000000\n";
+    for (rows, made) in [("zlib,soon,1000000\n".to_owned(), false), (format!("{good}zlib,soon,1\n"), true)] {
+        fs::write(&file, format!("package,wall_ms,peak_bytes\n{rows}")).unwrap();
+        let output = run(&data, &["import", file.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(3), "{rows}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("wall_ms"), "{rows}");
+        assert_eq!(fs::exists(&data).unwrap(), made, "{rows}");
+    }
+}
+
+#[test]
 fn bad_archives_and_directories_are_refused_with_the_way_out() {
     let dir = tempfile::tempdir().unwrap();
     let (data, file) = (dir.path().join("data"), dir.path().join("file"));
@@ -123,6 +150,8 @@ fn bad_archives_and_directories_are_refused_with_the_way_out() {
         assert!(!fs::exists(&data).unwrap(), "nothing was made by {words:?}");
         assert!(refused(&file, words).contains("is not a directory"), "{words:?}");
     }
+    let taken = refused(&data, &["restore", "/nowhere/backup"]);
+    assert_eq!(taken.matches("os error 2").count(), 1, "{taken}");
     fs::create_dir(&data).unwrap();
     fs::write(data.join("thesis.txt"), "years of work").unwrap();
     let server = Server::start(Programs::for_tests(), &dir.path().join("other")).unwrap();
