@@ -1,12 +1,15 @@
 //! What a listener needs to speak TLS. Certificates are read again when they change, so that they can be renewed while it
 //! serves.
 
+mod expiry;
+
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use anyhow::{Context as _, ensure};
+pub(crate) use expiry::Expiry;
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{
@@ -146,6 +149,11 @@ impl Tls {
 /// The signal cannot be heard.
 pub(crate) async fn watch(all: Arc<[Tls]>, end: CancellationToken) -> anyhow::Result<()> {
     reload::watch("certificates", end, move |asked| all.iter().for_each(|tls| tls.look(asked))).await
+}
+
+/// The end of the certificate that a client has shown; `None` if it showed none.
+pub(crate) fn expiry(connection: &ServerConnection) -> Option<Expiry> {
+    Expiry::of(connection.peer_certificates()?.first()?)
 }
 
 /// The DNS names in the certificate that a client has shown and that was checked; none if it showed none.

@@ -42,7 +42,7 @@ use crate::{
     frames::{CONTROL_FRAMES, Metered},
     incoming::{self, Connection, Counts, Listener},
     metrics::{Kind, Metrics},
-    tls::{Tls, names},
+    tls::{Expiry, Tls, expiry, names},
 };
 
 /// Largest head of a request: the longest that Spack sends has 844 bytes in its first line.
@@ -132,11 +132,11 @@ async fn converse(shared: Arc<Shared>, connection: Connection, acceptor: Option<
     let (lent, returned) = Lent::new(connection, shared.bounds.head, shared.bounds.idle);
     let is_plain = acceptor.is_none();
     let ended = match acceptor {
-        None => speak(&shared, lent, peer, Names::default()).await,
+        None => speak(&shared, lent, peer, (Names::default(), None)).await,
         Some(acceptor) => match timeout(HANDSHAKE_WITHIN, acceptor.accept(lent)).await {
             Ok(Ok(stream)) => {
-                let names = Names(names(stream.get_ref().1));
-                speak(&shared, stream, peer, names).await
+                let shown = (Names(names(stream.get_ref().1)), expiry(stream.get_ref().1));
+                speak(&shared, stream, peer, shown).await
             }
             // looks at whether the port is open, as balancers do
             Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
@@ -169,7 +169,13 @@ struct Cut {
     error: String,
 }
 
-async fn speak<I>(shared: &Shared, io: I, peer: SocketAddr, names: Names) -> Result<(), Cut>
+/// Serves until the client leaves, the server stops, or the certificate that the client has shown ends.
+async fn speak<I>(
+    shared: &Shared,
+    io: I,
+    peer: SocketAddr,
+    (names, mut expiry): (Names, Option<Expiry>),
+) -> Result<(), Cut>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -188,9 +194,15 @@ where
     let cut = shared.metrics.http_connections_cut.get_or_create(&Kind::of(CONTROL_FRAMES)).clone();
     let io = TokioIo::new(Metered::new(io, peer, cut));
     let mut connection = pin!(shared.builder.serve_connection(io, service));
+    let expired = async {
+        match &mut expiry {
+            Some(expiry) => expiry.over().await,
+            None => std::future::pending().await,
+        }
+    };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = shared.stopping.cancelled() => {
+        () = async { tokio::select! { () = shared.stopping.cancelled() => {} () = expired => {} } } => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
