@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube_core::{DynamicObject, admission::AdmissionReview};
 
 use crate::{
-    admin::archive::Unpacker, admission, gantry, gitlab, grpc, identity, import, mask, placement::Placement,
-    retry, store,
+    admin::archive::Unpacker, admission, gantry, gitlab, grpc, guard, identity, import, mask,
+    placement::Placement, retry, store,
 };
 
 /// One parser.
@@ -29,11 +29,13 @@ impl fmt::Debug for Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 20] = [
     target("wire_deliver", grpc::foreign::delivered),
     target("wire_ask", |bytes| drop(grpc::foreign::asked(bytes))),
     target("wire_judge", |bytes| drop(grpc::foreign::question(bytes).map(mask::evidence))),
     target("wire_count", grpc::foreign::counted),
+    target("wire_ticket", grpc::foreign::ticket),
+    target("wire_scaler", grpc::foreign::scaled),
     target("spec", |bytes| drop(gantry::parse_spec(&text(bytes)))),
     target("query", |bytes| drop(gantry::parameter(&text(bytes), "spec"))),
     target("hook", |bytes| drop(gantry::read_hook(bytes, Some("https://gitlab.example")))),
@@ -45,6 +47,7 @@ pub const TARGETS: [Target; 17] = [
     target("rules", rules),
     target("log", log),
     target("token", |bytes| identity::foreign::read(&text(bytes))),
+    target("issuer", |bytes| guard::foreign::read(&text(bytes))),
     target("record", store::foreign::read),
     target("archive", archive),
 ];
@@ -101,7 +104,10 @@ fn archive(bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::{self as pb, agent_message::Message};
+    use plimsoll_proto::{
+        externalscaler as keda,
+        v1::{self as pb, agent_message::Message},
+    };
     use prost::Message as _;
 
     use super::*;
@@ -218,9 +224,37 @@ mod tests {
         put("wire_count", "list", &list.encode_to_vec());
     }
 
+    fn tickets_and_triggers() {
+        let open = pb::OpenTicketRequest {
+            ticket: "gitlab.example:7".into(),
+            key: Some(key()),
+            kind: "explicit".into(),
+            owner: "team".into(),
+            pool: "big".into(),
+            tags: vec!["gpu".into()],
+        };
+        put("wire_ticket", "open", &open.encode_to_vec());
+        let close = pb::CloseTicketRequest { ticket: "gitlab.example:7".into(), owner: "team".into() };
+        put("wire_ticket", "close", &close.encode_to_vec());
+        let watch = pb::WatchTicketRequest { ticket: "gitlab.example:7".into(), hold: true };
+        put("wire_ticket", "watch", &watch.encode_to_vec());
+        let metadata =
+            [("pool", "big"), ("measure", "cores"), ("target", "14.5"), ("scalerAddress", "plimsoll:7410")];
+        let scaled = keda::ScaledObjectRef {
+            name: "builders".into(),
+            namespace: "ci".into(),
+            scaler_metadata: metadata.map(|(name, text)| (name.to_owned(), text.to_owned())).into(),
+        };
+        put("wire_scaler", "scaled", &scaled.encode_to_vec());
+        let metrics =
+            keda::GetMetricsRequest { scaled_object_ref: Some(scaled), metric_name: "cores".into() };
+        put("wire_scaler", "metrics", &metrics.encode_to_vec());
+    }
+
     #[test]
     #[ignore = "writes what is in no text: messages and records"]
     fn write_the_binary_corpora() {
+        tickets_and_triggers();
         deliveries();
         questions();
         for (name, bytes) in store::foreign::examples() {

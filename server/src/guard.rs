@@ -2,6 +2,7 @@
 //! file that is wrong is named, and what was in force stays. Keys of issuers that are not in files are fetched.
 
 mod fetch;
+pub(crate) mod foreign;
 #[cfg(test)]
 mod issuer_tests;
 mod pass;

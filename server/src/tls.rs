@@ -1,6 +1,8 @@
 //! What a listener needs to speak TLS. Certificates are read again when they change, so that they can be renewed while it
 //! serves.
 
+mod expiry;
+
 use std::{
     path::{Path, PathBuf},
     sync::{
@@ -10,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
+pub(crate) use expiry::Expiry;
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{
@@ -184,6 +187,11 @@ fn look(all: &[Tls], asked: bool, metrics: &Metrics) {
     }
     let refused = all.iter().filter(|tls| tls.0.refused.load(Relaxed)).count();
     metrics.certificates_refused.set(i64::try_from(refused).unwrap_or(i64::MAX));
+}
+
+/// The end of the certificate that a client has shown; `None` if it showed none.
+pub(crate) fn expiry(connection: &ServerConnection) -> Option<Expiry> {
+    Expiry::of(connection.peer_certificates()?.first()?)
 }
 
 /// The DNS names in the certificate that a client has shown and that was checked; none if it showed none.

@@ -31,6 +31,11 @@ impl<I> Metered<I> {
         Self { io, frames: Frames::new(Instant::now()), peer, cut }
     }
 
+    #[cfg(test)]
+    pub(crate) fn inner(&self) -> &I {
+        &self.io
+    }
+
     fn wrote(&mut self, wrote: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(bytes)) = wrote {
             self.frames.wrote(bytes);

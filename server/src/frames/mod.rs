@@ -94,11 +94,7 @@ impl Frames {
                 At::Elsewhere => return Ok(()),
                 At::Preface(behind) => self.preface(behind, bytes),
                 At::Head(behind) => self.head(behind, bytes)?,
-                At::Payload(left) => {
-                    let used = left.min(bytes.len());
-                    self.at = if used == left { At::Head(0) } else { At::Payload(left - used) };
-                    used
-                }
+                At::Payload(left) => self.payload(left, bytes.len()),
             };
             bytes = bytes.get(used..).unwrap_or_default();
         }
@@ -113,6 +109,12 @@ impl Frames {
             all if all == PREFACE.len() => At::Head(0),
             some => At::Preface(some),
         };
+        used
+    }
+
+    fn payload(&mut self, left: usize, bytes: usize) -> usize {
+        let used = left.min(bytes);
+        self.at = if used == left { At::Head(0) } else { At::Payload(left - used) };
         used
     }
 

@@ -27,7 +27,8 @@ use crate::{
     frames::Metered,
     identity::Identity,
     incoming::{Connection, Incoming, Requests, Running},
-    tls::{Tls, names},
+    log::AUDIT,
+    tls::{Expiry, Tls, expiry, names},
 };
 
 /// A client that does not shake hands for so long is cut off.
@@ -65,6 +66,8 @@ pub(super) struct Link {
     stream: Stream,
     preface: Option<Preface>,
     unused: Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
+    /// Of the certificate that the client has shown.
+    expiry: Option<Expiry>,
 }
 
 #[derive(Debug)]
@@ -93,7 +96,7 @@ impl Link {
     fn new(stream: Stream) -> Self {
         let until = Box::pin(sleep(PREFACE_WITHIN));
         let unused = Box::pin(stream.requests().unused(ADMITTED_WITHIN, UNUSED));
-        Self { stream, preface: Some(Preface { left: PREFACE_BYTES, until }), unused }
+        Self { stream, preface: Some(Preface { left: PREFACE_BYTES, until }), unused, expiry: None }
     }
 
     fn metered(self, cut: Counter) -> Metered<Self> {
@@ -107,6 +110,21 @@ impl Link {
             preface.left = preface.left.saturating_sub(bytes);
         }
         self.preface.take_if(|preface| preface.left == 0);
+    }
+
+    /// The same, which ends with this certificate.
+    fn until(self, expiry: Option<Expiry>) -> Self {
+        Self { expiry, ..self }
+    }
+
+    /// An error once the client's certificate has ended: whatever it asks for on this connection ends with it, and it may come again with
+    /// another one.
+    fn over(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        let Some(expiry) = &mut self.expiry else { return Poll::Pending };
+        ready!(expiry.poll_over(cx));
+        let address = self.connect_info().address;
+        tracing::warn!(target: AUDIT, %address, "ended a connection: the client's certificate has expired");
+        Poll::Ready(io::Error::new(io::ErrorKind::PermissionDenied, "the client's certificate has expired"))
     }
 
     /// An error once the client has not begun for too long, or has had no call.
@@ -166,7 +184,8 @@ fn shake(tls: &Tls, connection: Connection) -> impl Future<Output = Option<Link>
         match timeout(HANDSHAKE_WITHIN, acceptor.accept(connection)).await {
             Ok(Ok(stream)) => {
                 let peer = Peer { address, names: names(stream.get_ref().1), requests };
-                return Some(Link::new(Stream::Tls { stream: Box::new(stream), peer }));
+                let expiry = expiry(stream.get_ref().1);
+                return Some(Link::new(Stream::Tls { stream: Box::new(stream), peer }).until(expiry));
             }
             Ok(Err(error)) => tracing::debug!(%address, %error, "a TLS handshake failed"),
             Err(_slow) => tracing::debug!(%address, "a TLS handshake took too long"),
@@ -212,6 +231,9 @@ impl AsyncRead for Link {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if let Poll::Ready(error) = self.over(cx) {
+            return Poll::Ready(Err(error));
+        }
         let before = buffer.filled().len();
         let read = either!(self.as_mut(), stream => stream.poll_read(cx, buffer));
         match read {
@@ -264,6 +286,29 @@ mod tests {
     use crate::incoming::{Counts, incoming};
 
     #[tokio::test]
+    async fn a_connection_ends_with_the_certificate_of_its_client() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let counts = Counts { open: Gauge::default(), refused: Counter::default() };
+        let (mut connections, taking) = incoming(listener, 2, counts);
+        let mut is_ended = async |last| {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            let connection = connections.next().await.unwrap().unwrap();
+            let mut link = Link::new(Stream::Plain(connection)).until(Some(Expiry::new(last)));
+            client.write_all(b"P").await.unwrap();
+            link.read(&mut [0]).await.is_err()
+        };
+        let clients = async {
+            assert!(is_ended(1).await, "even where there is something to read");
+            assert!(!is_ended(4_000_000_000).await);
+        };
+        tokio::select! {
+            () = taking => {}
+            () = clients => {}
+        }
+    }
+
+    #[tokio::test]
     async fn a_client_that_does_not_begin_to_speak_is_cut_off_and_one_whose_call_runs_may_take_its_time() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -281,7 +326,7 @@ mod tests {
             other.read_exact(&mut [0; PREFACE_BYTES]).await.unwrap();
             tokio::time::pause();
             assert_eq!(link.read(&mut [0]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
-            let running = other.stream.requests().begin();
+            let running = other.inner().stream.requests().begin();
             assert!(timeout(UNUSED * 10, other.read(&mut [0])).await.is_err(), "its call runs");
             drop(running);
             assert_eq!(other.read(&mut [0]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);

@@ -1,9 +1,12 @@
 //! The wire as bytes that nobody has looked at yet, for fuzzing: decoded and converted, as handlers do.
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message};
+use plimsoll_proto::{
+    externalscaler as keda,
+    v1::{self as pb, agent_message::Message},
+};
 use prost::Message as _;
 
-use super::{convert, stats};
+use super::{convert, scaler, stats};
 use crate::domain::{Evidence, Key};
 
 /// A message of an agent.
@@ -28,6 +31,29 @@ pub(crate) fn asked(bytes: &[u8]) -> Option<Key> {
 /// What a caller says of an ended attempt.
 pub(crate) fn question(bytes: &[u8]) -> Option<Evidence> {
     convert::question(pb::ShouldRetryRequest::decode(bytes).ok()?).ok()
+}
+
+/// What is asked about tickets.
+pub(crate) fn ticket(bytes: &[u8]) {
+    if let Ok(request) = pb::OpenTicketRequest::decode(bytes) {
+        let fault = convert::opening(request).err();
+        assert!(fault.is_none_or(|fault| !fault.field.is_empty()), "a fault names its field");
+    }
+    let watched = pb::WatchTicketRequest::decode(bytes).map(|request| request.ticket);
+    let closed = pb::CloseTicketRequest::decode(bytes).map(|request| request.ticket);
+    for ticket in [watched, closed].into_iter().flatten() {
+        let _id = convert::ticket_id("ticket", &ticket).is_ok();
+    }
+}
+
+/// What KEDA asks, with the metadata of a trigger that anybody who may write to a namespace wrote.
+pub(crate) fn scaled(bytes: &[u8]) {
+    if let Ok(request) = keda::ScaledObjectRef::decode(bytes) {
+        scaler::understood(&request);
+    }
+    if let Ok(request) = keda::GetMetricsRequest::decode(bytes) {
+        scaler::understood(&request.scaled_object_ref.unwrap_or_default());
+    }
 }
 
 /// A question about statistics, and one for a page of attempts.

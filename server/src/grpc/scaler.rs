@@ -131,6 +131,14 @@ impl Trigger {
     }
 }
 
+/// Reads what a trigger's metadata says; what is understood is within its bounds.
+pub(super) fn understood(scaled: &ScaledObjectRef) {
+    match Trigger::read(scaled) {
+        Ok(Trigger { target, .. }) => assert!(target > 0.0 && target <= MOST, "{target}"),
+        Err(fault) => assert!(fault.to_string().len() < 1000, "a fault repeats no more than a word"),
+    }
+}
+
 impl ScalerService {
     pub(super) fn new(demands: Demands, tasks: TaskTracker, stopping: CancellationToken) -> Self {
         Self { demands, tasks, stopping, streams: Arc::new(Semaphore::new(STREAMS)) }

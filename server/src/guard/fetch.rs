@@ -48,6 +48,22 @@ struct Description {
     jwks_uri: String,
 }
 
+/// Where the keys of `issuer` are, as its description says.
+///
+/// # Errors
+/// It is no description, or of somebody else, or names a place that nobody may be asked at.
+pub(super) fn keys_address(described: &str, issuer: &str) -> Result<String, Trouble> {
+    let description: Description = serde_json::from_str(described)
+        .map_err(|error| Trouble::new("malformed", format!("its description: {error}")))?;
+    if description.issuer != issuer {
+        let text = format!("the description is of {:?}", description.issuer);
+        return Err(Trouble::new("malformed", text));
+    }
+    let url = description.jwks_uri;
+    safe_address(&url).map_err(|why| Trouble::new("malformed", format!("jwks_uri: {why}")))?;
+    Ok(url)
+}
+
 /// Asks for the keys of an issuer: first for its description, where that says where they are.
 ///
 /// # Errors
@@ -88,14 +104,7 @@ impl Asking {
             return self.get(url, true).await;
         }
         let described = self.get(&format!("{}{DESCRIPTION}", issuer.trim_end_matches('/')), true).await?;
-        let description: Description = serde_json::from_str(&described.text)
-            .map_err(|error| Trouble::new("malformed", format!("its description: {error}")))?;
-        if description.issuer != *issuer {
-            let text = format!("the description is of {:?}", description.issuer);
-            return Err(Trouble::new("malformed", text));
-        }
-        let url = description.jwks_uri;
-        safe_address(&url).map_err(|why| Trouble::new("malformed", format!("jwks_uri: {why}")))?;
+        let url = keys_address(&described.text, issuer)?;
         // the token is for the place that the operator has named, and for no other
         let is_theirs = authority(&url) == authority(issuer);
         self.get(&url, is_theirs).await

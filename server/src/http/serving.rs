@@ -49,7 +49,7 @@ use crate::{
     frames::{CONTROL_FRAMES, Metered},
     incoming::{self, Connection, Counts, Listener, Requests},
     metrics::{Kind, Metrics},
-    tls::{Tls, names},
+    tls::{Expiry, Tls, expiry, names},
 };
 
 /// Largest head of a request: the longest that Spack sends has 844 bytes in its first line.
@@ -140,11 +140,11 @@ async fn converse(shared: Arc<Shared>, connection: Connection, acceptor: Option<
     let (lent, returned) = Lent::new(connection, shared.bounds.head, shared.bounds.idle);
     let is_plain = acceptor.is_none();
     let ended = match acceptor {
-        None => speak(&shared, lent, requests, (ends, Names::default())).await,
+        None => speak(&shared, lent, requests, (ends, Names::default(), None)).await,
         Some(acceptor) => match timeout(HANDSHAKE_WITHIN, acceptor.accept(lent)).await {
             Ok(Ok(stream)) => {
-                let names = Names(names(stream.get_ref().1));
-                speak(&shared, stream, requests, (ends, names)).await
+                let (names, expiry) = (Names(names(stream.get_ref().1)), expiry(stream.get_ref().1));
+                speak(&shared, stream, requests, (ends, names, expiry)).await
             }
             // looks at whether the port is open, as balancers do
             Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
@@ -188,7 +188,14 @@ struct Cut {
     error: String,
 }
 
-async fn speak<I>(shared: &Shared, io: I, requests: Requests, (ends, names): (Ends, Names)) -> Result<(), Cut>
+/// Serves until the client leaves or has asked for nothing for too long, the server stops, or the certificate that the client has
+/// shown ends.
+async fn speak<I>(
+    shared: &Shared,
+    io: I,
+    requests: Requests,
+    (ends, names, mut expiry): (Ends, Names, Option<Expiry>),
+) -> Result<(), Cut>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -210,6 +217,12 @@ where
     let io = TokioIo::new(Metered::new(io, ends.peer, cut));
     let mut connection = pin!(shared.builder.serve_connection(io, service));
     let Bounds { head, idle, .. } = shared.bounds;
+    let expired = async {
+        match &mut expiry {
+            Some(expiry) => expiry.over().await,
+            None => std::future::pending().await,
+        }
+    };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = requests.clone().unused(head, idle) => {
@@ -219,7 +232,7 @@ where
             connection.as_mut().graceful_shutdown();
             connection.await
         }
-        () = shared.stopping.cancelled() => {
+        () = async { tokio::select! { () = shared.stopping.cancelled() => {} () = expired => {} } } => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
