@@ -23,6 +23,7 @@ mod deploy;
 mod directory;
 mod endurance;
 mod floods;
+mod forged;
 mod gantry;
 mod gitlab;
 mod hooks;

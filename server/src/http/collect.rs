@@ -2,12 +2,12 @@
 //! So is one that fails four times in a row. What comes from GitLab and is not understood is therefore answered with 200 as well,
 //! and with what is wrong; an error is only for those who are not GitLab.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, to_bytes},
     extract::{Request, State},
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
     response::Response,
 };
 
@@ -18,8 +18,9 @@ use super::{
 use crate::{
     clock::Clock,
     domain::Fault,
-    gantry::{self, Hook},
+    gantry::{self, Ended, Hook},
     gitlab::Taken,
+    identity::Identity,
     metrics::Kind,
 };
 
@@ -31,7 +32,8 @@ const BODY_WITHIN: Duration = Duration::from_secs(10);
 pub(super) async fn collect(State(parts): State<Parts>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let count = |kind| parts.metrics.hooks.get_or_create(&Kind::of(kind)).inc();
-    match take(&parts, &head.headers, body).await {
+    let caller = head.extensions.get::<Arc<Identity>>();
+    match take(&parts, &head.headers, caller, body).await {
         Ok(Some(kind)) => {
             count(kind);
             accepted()
@@ -57,8 +59,10 @@ fn accepted() -> Response {
 async fn take(
     parts: &Parts,
     headers: &HeaderMap,
+    caller: Option<&Arc<Identity>>,
     body: Body,
 ) -> Result<Option<&'static str>, (StatusCode, Fault)> {
+    is_json(headers).map_err(|fault| (StatusCode::UNSUPPORTED_MEDIA_TYPE, fault))?;
     let said = headers.get("X-Gitlab-Token").map_or(&[][..], |said| said.as_bytes());
     if parts.token.as_ref().is_some_and(|token| !token.is(said)) {
         let fault = Fault::new("X-Gitlab-Token", "is not the token in collect_token_file");
@@ -76,6 +80,7 @@ async fn take(
     })? {
         Hook::Other => Ok(Some("other")),
         Hook::Ended(ended) => {
+            may_tell(parts, caller, &ended).await?;
             let delivery = headers.get("Idempotency-Key").and_then(|key| key.to_str().ok());
             Ok(match parts.hooks.take(ended, delivery).await {
                 Taken::Later => None,
@@ -87,6 +92,38 @@ async fn take(
             })
         }
     }
+}
+
+/// Whether the body says to be what GitLab sends. A page that somebody is made to open can have his browser post other types only.
+fn is_json(headers: &HeaderMap) -> Result<(), Fault> {
+    let Some(said) = headers.get(CONTENT_TYPE) else { return Ok(()) };
+    let kind = said.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    if kind.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    Err(Fault::new("Content-Type", "must be application/json"))
+}
+
+/// Whether the caller may tell of this job: of one of his projects, by its own word and by what was measured of it.
+async fn may_tell(
+    parts: &Parts,
+    caller: Option<&Arc<Identity>>,
+    ended: &Ended,
+) -> Result<(), (StatusCode, Fault)> {
+    let Some(caller) = caller.filter(|caller| !caller.projects.is_all()) else { return Ok(()) };
+    let forbidden = |fault| (StatusCode::FORBIDDEN, fault);
+    caller.may_see("project.path_with_namespace", &ended.job.key.project).map_err(forbidden)?;
+    for attempt in &ended.told.attempts {
+        let found = parts.ingest.find(attempt).await;
+        let found = found.map_err(|refusal| {
+            (StatusCode::SERVICE_UNAVAILABLE, Fault::new("build_id", refusal.to_string()))
+        })?;
+        if found.is_some_and(|(summary, _running)| !caller.sees(&summary.key.project)) {
+            let text = format!("is no job of a project that {} may tell of", caller.name);
+            return Err(forbidden(Fault::new("build_id", text)));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a hook that is not understood has at least the form of one.

@@ -1,0 +1,202 @@
+//! Hooks that are not what they seem: each is refused or known again, and nothing comes of it.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    path::Path,
+};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use plimsoll_proto::v1::{self as pb, stats_client::StatsClient};
+use plimsoll_tests::{Programs, Sender, Server, batch, eventually, finish, hello, unix_now};
+use ring::hmac;
+use serde_json::json;
+use tonic::{
+    Request,
+    transport::{Channel, Endpoint},
+};
+
+use crate::tenants::sha256;
+
+const SIGNING: &[u8] = b"a signing key of thirty-two byte";
+const SECRET: &str = "hook-secret";
+const JSON: &str = "Content-Type: application/json\r\n";
+
+/// The tokens are `agent`, `reader`, `ours` and `theirs`; the last two tell of the jobs of one project each.
+fn access() -> String {
+    let table = |name: &str, role: &str, projects: &str| {
+        let sum = sha256(name);
+        format!(
+            "[[token]]\nname = \"{name}\"\nsha256 = \"{sum}\"\nroles = [\"{role}\"]\nprojects = [{projects}]\n"
+        )
+    };
+    [
+        table("agent", "agent", ""),
+        table("reader", "reader", ""),
+        table("ours", "hook", "\"our/one\""),
+        table("theirs", "hook", "\"their/one\""),
+    ]
+    .concat()
+}
+
+/// A server with an attempt of `our/one`, of which nobody has told how it ended.
+struct Site {
+    _dir: tempfile::TempDir,
+    server: Server,
+    channel: Channel,
+}
+
+const JOB: u64 = 7;
+
+impl Site {
+    async fn start(secrets: bool) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| write(dir.path(), name, text);
+        let access = file("access.toml", &access());
+        let (secret, signing) =
+            (file("secret", SECRET), file("signing", &format!("whsec_{}", BASE64_STANDARD.encode(SIGNING))));
+        let secrets_of = ["--collect-token-file", &secret, "--collect-signing-file", &signing];
+        let options = [&["--access-file", &access][..], if secrets { &secrets_of } else { &[] }].concat();
+        let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
+        let channel = Endpoint::new(server.url()).unwrap().connect().await.unwrap();
+        let mut stream = Sender::open_as(channel.clone(), "agent").await.unwrap();
+        let attempt = format!("gitlab.example:{JOB}");
+        let pb::agent_message::Message::Hello(opening) = hello(&attempt, "zlib") else { unreachable!() };
+        let key = pb::Key { project: "our/one".into(), ..opening.key.clone().unwrap() };
+        let opening = pb::Hello { key: Some(key), ..opening };
+        stream.exchange(pb::agent_message::Message::Hello(opening)).await.unwrap();
+        stream.exchange(batch(&attempt, 1, 3)).await.unwrap();
+        stream.exchange(finish(&attempt, 3, None)).await.unwrap();
+        Self { _dir: dir, server, channel }
+    }
+
+    fn post(&self, headers: &str, body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.server.http).unwrap();
+        let length = body.len();
+        let request = format!(
+            "POST /v1/collect HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        );
+        // a server that refuses may close before all is written
+        let _refused = stream.write_all(request.as_bytes());
+        let mut answer = Vec::new();
+        let _reset = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
+    }
+
+    async fn cause(&self) -> pb::Cause {
+        let asked = pb::GetAttemptRequest { attempt: format!("gitlab.example:{JOB}"), ..Default::default() };
+        let mut request = Request::new(asked);
+        request.metadata_mut().insert("authorization", "Bearer reader".parse().unwrap());
+        let answer = StatsClient::new(self.channel.clone()).get_attempt(request).await.unwrap();
+        answer.into_inner().summary.unwrap().cause()
+    }
+
+    async fn hooks(&self, kind: &str) -> u32 {
+        let mut stream = TcpStream::connect(self.server.http).unwrap();
+        let head =
+            "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer reader\r\nConnection: close\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let line = format!("plimsoll_hooks_total{{kind=\"{kind}\"}} ");
+        text.lines().find_map(|found| found.strip_prefix(&line)).map_or(0, |count| count.parse().unwrap())
+    }
+
+    /// The right hook comes after all, and counts.
+    async fn is_told(&self, headers: &str, body: &str) {
+        assert_eq!(self.post(headers, body).0, 200);
+        let cause = async || self.cause().await;
+        eventually("the job is known to have been canceled", cause, |now| *now == pb::Cause::Canceled).await;
+    }
+}
+
+fn write(dir: &Path, name: &str, text: &str) -> String {
+    fs::write(dir.join(name), text).unwrap();
+    dir.join(name).display().to_string()
+}
+
+/// A job of this project that somebody canceled.
+fn canceled(job: u64, project: &str) -> String {
+    json!({
+        "object_kind": "build", "build_id": job, "build_name": "build", "build_status": "canceled", "pipeline_id": 1,
+        "project": {"web_url": format!("https://gitlab.example/{project}"), "path_with_namespace": project},
+    })
+    .to_string()
+}
+
+/// Headers with this secret, of a body that was signed so many seconds ago.
+fn signed(secret: &str, key: &[u8], body: &str, ago: u64) -> String {
+    let time = unix_now() - ago;
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key);
+    let signature = BASE64_STANDARD.encode(hmac::sign(&key, format!("one.{time}.{body}").as_bytes()));
+    format!(
+        "{JSON}X-Gitlab-Token: {secret}\r\nwebhook-id: one\r\nwebhook-timestamp: {time}\r\nwebhook-signature: v1,{signature}\r\n"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hook_that_is_forged_old_or_no_hook_is_refused_and_changes_nothing() {
+    let site = Site::start(true).await;
+    let before = site.cause().await;
+    assert_ne!(before, pb::Cause::Canceled);
+    let body = canceled(JOB, "our/one");
+    let (deep, huge) = ("[".repeat(100_000), format!("{}{}", " ".repeat(2 << 20), body));
+    let (body, deep, huge) = (body.as_str(), deep.as_str(), huge.as_str());
+    let right = |body: &str| signed(SECRET, SIGNING, body, 0);
+    let cases: Vec<(&str, String, &str, u16)> = vec![
+        ("nothing proves it", JSON.to_owned(), body, 401),
+        ("a wrong secret", signed("hook-secret!", SIGNING, body, 0), body, 401),
+        ("no secret", signed("", SIGNING, body, 0), body, 401),
+        ("its beginning", signed("hook-secre", SIGNING, body, 0), body, 401),
+        (
+            "a token of a caller",
+            format!("{JSON}X-Gitlab-Token: {SECRET}\r\nAuthorization: Bearer agent\r\n"),
+            body,
+            401,
+        ),
+        ("the secret without a signature", format!("{JSON}X-Gitlab-Token: {SECRET}\r\n"), body, 401),
+        ("another key", signed(SECRET, b"another key of thirty-two bytes!", body, 0), body, 401),
+        ("signed for another body", right(&canceled(8, "our/one")), body, 401),
+        ("copied ten minutes ago", signed(SECRET, SIGNING, body, 600), body, 401),
+        ("a form", right(body).replace("application/json", "application/x-www-form-urlencoded"), body, 415),
+        ("a text", right(body).replace("application/json", "text/plain; a=application/json"), body, 415),
+        ("deep", right(deep), deep, 400),
+        ("huge", right(huge), huge, 413),
+        ("no object", right("7"), "7", 400),
+    ];
+    for (what, headers, body, status) in &cases {
+        let (told, answer) = site.post(headers, body);
+        assert_eq!(told, *status, "{what}: {answer}");
+        assert!(!answer.contains(SECRET), "{what}: {answer}");
+    }
+    assert_eq!(site.hooks("refused").await, u32::try_from(cases.len()).unwrap());
+    assert_eq!(site.cause().await, before);
+
+    site.is_told(&right(body), body).await;
+    assert_eq!(site.post(&right(body), body).0, 200, "the same again");
+    assert_eq!(site.hooks("repeated").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_tell_of_one_project_tells_nothing_of_another() {
+    let site = Site::start(false).await;
+    let before = site.cause().await;
+    let bearer = |token: &str| format!("{JSON}Authorization: Bearer {token}\r\n");
+    for (token, project, status) in [
+        ("reader", "our/one", 403),
+        ("agent", "our/one", 403),
+        ("theirs", "our/one", 403),
+        // the job is measured, and another's
+        ("theirs", "their/one", 403),
+        ("theirs", "", 403),
+        ("made-up", "our/one", 401),
+    ] {
+        let (told, answer) = site.post(&bearer(token), &canceled(JOB, project));
+        assert_eq!(told, status, "{token} of {project:?}: {answer}");
+    }
+    assert_eq!(site.cause().await, before);
+    assert_eq!(site.post(&bearer("theirs"), &canceled(8, "their/one")).0, 200, "its own");
+    site.is_told(&bearer("ours"), &canceled(JOB, "our/one")).await;
+}
