@@ -234,7 +234,11 @@ mod tests {
             tags: vec!["gpu".into()],
         };
         put("wire_ticket", "open", &open.encode_to_vec());
-        let close = pb::CloseTicketRequest { ticket: "gitlab.example:7".into(), owner: "team".into() };
+        let close = pb::CloseTicketRequest {
+            ticket: "gitlab.example:7".into(),
+            owner: "team".into(),
+            session: "s".into(),
+        };
         put("wire_ticket", "close", &close.encode_to_vec());
         let watch = pb::WatchTicketRequest { ticket: "gitlab.example:7".into(), hold: true };
         put("wire_ticket", "watch", &watch.encode_to_vec());

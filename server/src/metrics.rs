@@ -197,7 +197,7 @@ metrics! {
     connections_cut: Kinds = "grpc_connections_cut",
         "Connections to the gRPC listener that were cut off: control frames (floods of frames of HTTP/2 without messages)";
     calls_failed: Kinds = "grpc_calls_failed",
-        "Calls that were answered with nothing but an error, by its code; resource_exhausted: beyond a bound";
+        "Calls that were answered with nothing but an error, by its code; those beyond a bound are resource exhausted";
     http_connections: Gauge = "http_connections", "Connections to the HTTP listeners";
     http_connections_refused: Counter = "http_connections_refused",
         "HTTP connections that were closed at once: as many as may be there were there";

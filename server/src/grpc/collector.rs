@@ -160,7 +160,7 @@ impl AgentStream {
             return Err(status);
         }
         let answer = match message.message {
-            Some(Sent::Batch(batch)) => match self.batch(batch).await {
+            Some(Sent::Batch(batch)) => match self.batch(&batch).await {
                 Ok(()) => return Ok(()),
                 Err(refusal) => {
                     // those before it are acknowledged first
@@ -227,7 +227,7 @@ impl AgentStream {
         }
     }
 
-    async fn batch(&mut self, batch: pb::Batch) -> Result<(), Refusal> {
+    async fn batch(&mut self, batch: &pb::Batch) -> Result<(), Refusal> {
         let append = convert::batch(batch)?;
         let attempt = append.attempt.clone();
         let pending = self.ingest.append(append, &self.handle).await?;

@@ -16,7 +16,7 @@ pub(crate) fn delivered(bytes: &[u8]) {
         Some(Message::Hello(hello)) => {
             convert::runner_tags(&hello).err().or_else(|| convert::hello(hello).err())
         }
-        Some(Message::Batch(batch)) => convert::batch(batch).err(),
+        Some(Message::Batch(batch)) => convert::batch(&batch).err(),
         Some(Message::Finish(finish)) => convert::finish(&finish).err(),
         None => None,
     };

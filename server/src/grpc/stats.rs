@@ -84,9 +84,9 @@ impl Stats for StatsService {
         may_count(&caller, request.filter.as_ref())?;
         let view = self.view(Arc::clone(&caller));
         view.may_ask(request.filter.as_ref(), &request.group_label)?;
-        let mut answer =
-            get::get(&self.learned, &self.ingest, &self.placing, &self.counting, request, &caller).await?;
-        if !caller.projects.is_all() {
+        let (from, confined) = ((&self.learned, &self.ingest, &self.placing), !caller.projects.is_all());
+        let mut answer = get::get(from, &self.counting, request, confined).await?;
+        if confined {
             // these are over all projects
             answer.flaky.clear();
         }

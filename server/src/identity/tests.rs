@@ -146,8 +146,8 @@ fn whatever_tells_builds_apart_counts_as_a_key_of_its_own_and_nothing_else_does(
 #[test]
 fn the_example_of_the_readme_is_a_file_of_access() {
     let readme = include_str!("../../../README.md");
-    let from = readme.find("```toml\n[[token]]").unwrap() + "```toml\n".len();
-    let example = readme[from..].split("```").next().unwrap();
+    let mut blocks = readme.split("```").filter_map(|block| block.strip_prefix("toml\n"));
+    let example = blocks.find(|block| block.starts_with("[[token]]")).unwrap();
     let signer = Signer::new();
     let read = |path: &PathBuf| {
         assert_eq!(path, &PathBuf::from("kubernetes-keys.json"));
@@ -340,6 +340,7 @@ fn what_one_job_makes_the_server_remember_is_far_less_than_what_a_fleet_may() {
     }
 }
 
+#[test]
 fn a_token_that_stands_in_the_file_by_mistake_is_not_repeated() {
     for line in [
         "token = \"plain-secret\"",

@@ -62,17 +62,20 @@ impl Requests {
     /// so, not at each request.
     pub(crate) async fn unused(self, first: Duration, later: Duration) {
         loop {
-            let left = {
-                let state = self.state();
-                let bound = if state.asked { later } else { first };
-                let passed = if state.running > 0 { Duration::ZERO } else { state.since.elapsed() };
-                bound.saturating_sub(passed)
-            };
+            let left = self.left(first, later);
             if left.is_zero() {
                 return;
             }
             sleep(left + TICK).await;
         }
+    }
+
+    /// How long no request may run from now on.
+    fn left(&self, first: Duration, later: Duration) -> Duration {
+        let state = self.state();
+        let bound = if state.asked { later } else { first };
+        let passed = if state.running > 0 { Duration::ZERO } else { state.since.elapsed() };
+        bound.saturating_sub(passed)
     }
 
     pub(super) fn leave(&self) {
@@ -111,12 +114,14 @@ mod tests {
         requests.clone().unused(FIRST, LATER).await;
         assert_eq!((start.elapsed().as_secs(), requests.asked()), (30, false));
         let running = requests.begin();
-        let unused = tokio::spawn(requests.clone().unused(FIRST, LATER));
-        sleep(LATER * 10).await;
-        assert!(!unused.is_finished());
+        let mut unused = std::pin::pin!(requests.clone().unused(FIRST, LATER));
+        tokio::select! {
+            () = unused.as_mut() => panic!("a request runs"),
+            () = sleep(LATER * 10) => {}
+        }
         drop(running);
         let last = Instant::now();
-        unused.await.unwrap();
+        unused.await;
         assert_eq!((last.elapsed().as_secs(), requests.asked()), (120, true));
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn raise(own: &mut Prediction, all: Prediction, known: bool, highest:
             *own = all;
             if is_too_much {
                 own.value = most;
-                own.basis.bound = bound.clone();
+                own.basis.bound.clone_from(&bound);
             }
             (raised, held) = (true, held || is_too_much);
         }

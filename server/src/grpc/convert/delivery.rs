@@ -76,7 +76,7 @@ pub(in crate::grpc) fn runner_tags(wire: &pb::Hello) -> Checked<Vec<String>> {
 const MAX_UNIX_MS: u64 = 16_725_225_600_000;
 
 /// Samples; whether each may follow the one before it is seen where they are added to their attempt.
-pub(in crate::grpc) fn batch(wire: pb::Batch) -> Checked<Append> {
+pub(in crate::grpc) fn batch(wire: &pb::Batch) -> Checked<Append> {
     let attempt = attempt_id("batch.attempt", &wire.attempt)?;
     if wire.first_sequence == 0 || wire.first_sequence > limits::ATTEMPT_SAMPLES {
         let description = format!("is {}; it must be 1 to {}", wire.first_sequence, limits::ATTEMPT_SAMPLES);
@@ -209,7 +209,7 @@ mod tests {
             (wire(1, 0, vec![at(u64::MAX)]), "batch.samples[0].elapsed_ms"),
         ];
         for (wire, field) in cases {
-            assert_eq!(batch(wire).unwrap_err().field, field);
+            assert_eq!(batch(&wire).unwrap_err().field, field);
         }
     }
 
