@@ -93,7 +93,7 @@ impl Calls {
             "Stats" => self.stats(rpc, about).await,
             "Placement" => self.placement(rpc, about).await,
             "ExternalScaler" => self.scaler(rpc).await,
-            service => panic!("say how {service} is called"),
+            service => Err(Status::unimplemented(format!("say how {service} is called"))),
         }
     }
 
@@ -133,10 +133,10 @@ impl Calls {
                 let mut answers = client.predict_batch(asked).await?.into_inner();
                 match answers.message().await?.unwrap().result.unwrap() {
                     Told::Error(error) => Err(Status::permission_denied(error.description)),
-                    answer => Ok(shown(format!("{answer:?}"))),
+                    answer @ Told::Prediction(_) => Ok(shown(format!("{answer:?}"))),
                 }
             }
-            rpc => panic!("say how {rpc} is called"),
+            rpc => Err(Status::unimplemented(format!("say how {rpc} is called"))),
         }
     }
 
@@ -158,7 +158,7 @@ impl Calls {
                 Ok(format!("{:?}", client.get_attempt(self.ask(asked)).await?.into_inner()))
             }
             "Watch" => first(client.watch(self.ask(pb::WatchRequest {})).await?.into_inner()).await,
-            rpc => panic!("say how {rpc} is called"),
+            rpc => Err(Status::unimplemented(format!("say how {rpc} is called"))),
         }
     }
 
@@ -194,7 +194,7 @@ impl Calls {
                 };
                 Ok(format!("{:?}", client.close_ticket(self.ask(asked)).await?.into_inner()))
             }
-            rpc => panic!("say how {rpc} is called"),
+            rpc => Err(Status::unimplemented(format!("say how {rpc} is called"))),
         }
     }
 
@@ -218,7 +218,7 @@ impl Calls {
                 let asked = GetMetricsRequest { scaled_object_ref: Some(scaled), ..Default::default() };
                 Ok(format!("{:?}", client.get_metrics(self.ask(asked)).await?.into_inner()))
             }
-            rpc => panic!("say how {rpc} is called"),
+            rpc => Err(Status::unimplemented(format!("say how {rpc} is called"))),
         }
     }
 }

@@ -48,6 +48,12 @@ const TABLE: [Row; 18] = [
     Row("ExternalScaler/GetMetrics", "reader", [YES, YES], [YES, YES]),
 ];
 
+/// All that a refusal tells.
+fn refusal(status: &Status) -> String {
+    let details = String::from_utf8_lossy(status.details());
+    format!("{:?} {} {details}", status.code(), status.message())
+}
+
 /// Every `SERVICE/RPC` below a directory of the wire's description.
 fn rpcs(dir: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(dir).unwrap() {
@@ -55,16 +61,19 @@ fn rpcs(dir: &Path, found: &mut BTreeSet<String>) {
         if path.is_dir() {
             rpcs(&path, found);
         } else if path.extension().is_some_and(|ending| ending == "proto") {
-            let text = fs::read_to_string(&path).unwrap();
-            let mut service = "";
-            for line in text.lines().map(str::trim) {
-                if let Some(rest) = line.strip_prefix("service ") {
-                    service = rest.split([' ', '{']).next().unwrap();
-                } else if let Some(rest) = line.strip_prefix("rpc ") {
-                    let rpc = rest.split(['(', ' ']).next().unwrap();
-                    found.insert(format!("{service}/{rpc}"));
-                }
-            }
+            described(&fs::read_to_string(&path).unwrap(), found);
+        }
+    }
+}
+
+fn described(text: &str, found: &mut BTreeSet<String>) {
+    let mut service = "";
+    for line in text.lines().map(str::trim) {
+        if let Some(rest) = line.strip_prefix("service ") {
+            service = rest.split([' ', '{']).next().unwrap();
+        } else if let Some(rest) = line.strip_prefix("rpc ") {
+            let rpc = rest.split(['(', ' ']).next().unwrap();
+            found.insert(format!("{service}/{rpc}"));
         }
     }
 }
@@ -201,13 +210,7 @@ async fn an_attempt_of_another_project_is_judged_as_one_that_is_not_there() {
         let ask = async |attempt: &str| {
             let question = pb::ShouldRetryRequest { attempt: attempt.into(), ..question.clone() };
             let answer = site.calls("caller").judge(question).await;
-            let said = answer.as_ref().map_or_else(
-                |status| {
-                    let details = String::from_utf8_lossy(status.details());
-                    format!("{:?} {} {details}", status.code(), status.message())
-                },
-                |verdict| format!("{verdict:?}"),
-            );
+            let said = answer.as_ref().map_or_else(refusal, |verdict| format!("{verdict:?}"));
             (said.replace(attempt, "ID"), answer.is_ok())
         };
         // as long as the others: details hold its length
