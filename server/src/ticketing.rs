@@ -165,7 +165,8 @@ impl Ticketing {
         caller: &Identity,
     ) -> Result<View, Refusal> {
         let may = |desk: &Desk, claim: &Claim| {
-            if desk.was_left_by(id, session) && caller.sees(&claim.project) {
+            may_know(caller, id, claim)?;
+            if desk.was_left_by(id, session) {
                 return Ok(());
             }
             let description =
@@ -261,15 +262,18 @@ impl Ticketing {
 }
 
 /// Whether `caller` may watch and close this ticket: he opened it, or runs the server. Several callers share the name of an issuer of
-/// tokens; what they may see tells them apart. Who may not see its project does not learn that it is there.
+/// tokens; what they may see tells them apart.
 fn may_touch(caller: &Identity, id: &TicketId, claim: &Claim) -> Result<(), Refusal> {
     if (claim.by == claim::by(caller) && caller.sees(&claim.project)) || caller.roles.has(Role::Operator) {
         return Ok(());
     }
-    if !caller.sees(&claim.project) {
-        return Err(Refused::Unknown(id.clone()).into());
-    }
+    may_know(caller, id, claim)?;
     Err(Refusal::Forbidden(Fault::new("ticket", format!("was not opened by {}", caller.name))))
+}
+
+/// Who may not see the project of a ticket does not learn that it is there.
+fn may_know(caller: &Identity, id: &TicketId, claim: &Claim) -> Result<(), Refusal> {
+    if caller.sees(&claim.project) { Ok(()) } else { Err(Refused::Unknown(id.clone()).into()) }
 }
 
 /// Whether an attempt can take a place: it says where it runs.

@@ -115,10 +115,17 @@ fn usual_algorithms() -> Vec<Algorithm> {
     vec![Algorithm::RS256, Algorithm::ES256]
 }
 
-/// What is wrong, without the text that stands where none belongs.
+/// What the parser says, without the value that it repeats; of a word that is none of a list, too.
 fn without_value(message: &str) -> String {
-    let quoted = message.find("string \"").zip(message.rfind("\", expected"));
-    let around = quoted.and_then(|(from, to)| message.get(..from).zip(message.get(to + 1..)));
+    let (from, to) = if message.starts_with("unknown variant `") {
+        (message.find('`'), message.find("`, expected"))
+    } else {
+        (message.find("string \""), message.rfind('"'))
+    };
+    let around = from
+        .zip(to)
+        .filter(|(from, to)| from < to)
+        .and_then(|(from, to)| message.get(..from).zip(message.get(to + 1..)));
     around.map_or_else(|| message.to_owned(), |(before, after)| format!("{before}a text{after}"))
 }
 
