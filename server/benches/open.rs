@@ -20,12 +20,7 @@ use std::{
 };
 
 use fleet::{Any, cpu_seconds, make, memory_mb};
-use mimalloc::MiMalloc;
 use plimsoll_server::{App, Config, domain::Bytes};
-
-/// As the server's.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 const NUMBERS: [u64; 3] = [10_000, 100_000, 1_000_000];
 const ROUNDS: usize = 3;
