@@ -3,15 +3,11 @@
 use std::{io::Write as _, process::ExitCode};
 
 use clap::Parser as _;
-use mimalloc::MiMalloc;
 use plimsoll_server::{Addresses, App, Cli, Config, Log};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Exit status for wrong settings, as `EX_USAGE` of sysexits(3).
 const WRONG_SETTINGS: u8 = 64;
-
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let Cli { args, command } = Cli::parse();
