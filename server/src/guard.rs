@@ -126,7 +126,7 @@ impl Guard {
         let access = self.0.in_force.read().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(access) = access else { return Ok(Identity::anyone()) };
         let token = authorization.map(bearer).transpose()?;
-        let identity = access.identify(token.as_deref(), certificate, self.now())?;
+        let identity = access.identify(token.as_deref(), certificate, self.now(), Instant::now())?;
         let name = Arc::clone(&identity.name);
         if identity.roles.has_one_of(roles) { Ok(identity) } else { Err(Denied::NotAllowed { name, roles }) }
     }
@@ -252,7 +252,8 @@ impl Read {
             let mut origins = origins.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(origins.entry(origin).or_insert(place))
         };
-        let access = Access::new(file, Sources { read: &read, usages, fetched: &fetched });
+        let access =
+            Access::new(file, Sources { read: &read, usages, moment: Instant::now(), fetched: &fetched });
         let access = access.map(Some).map_err(|wrong| anyhow!("{}: {wrong}", path.display()));
         Self { access, stamps, origins: origins.into_inner().unwrap_or_else(PoisonError::into_inner) }
     }

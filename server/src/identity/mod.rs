@@ -1,6 +1,6 @@
 //! Who calls, what it may do, and whether what it says may teach. Reads no file and asks nobody: those who build [`Access`] do. What
 //! it keeps is in memory (checked tokens, keys that were fetched, what callers have done). The time comes from outside, but for the expiry of
-//! a signed token, which the library looks at, and the moment at which a caller's usage is looked up.
+//! a signed token, which the library looks at.
 //!
 //! Without a file of access everybody is [`Identity::anyone`]: that is for a first try on one machine. With one, a caller proves
 //! who it is by a bearer token (a static one, or one that GitLab or Kubernetes has signed) or by the certificate of its
