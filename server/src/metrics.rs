@@ -217,6 +217,8 @@ metrics! {
         "Ended attempts that were older than the bound on their age and are gone";
     store_bytes: Bytes = "store", "Disk that the store takes", in Unit::Bytes;
     series_max_bytes: Bytes = "store_series_max", "Most bytes of sealed samples; 0 without a bound",
+    log_lines_removed: Counter = "log_lines_removed",
+        "Verdicts whose lines of logs were older than the bound on their age and are gone";
         in Unit::Bytes;
     disk_free_bytes: Bytes = "store_disk_free", "Room on the disk of the store", in Unit::Bytes;
     disk_bytes: Bytes = "store_disk", "Size of the disk of the store", in Unit::Bytes;
