@@ -173,6 +173,14 @@ impl Guard {
         }
     }
 
+    /// Counts that a caller told of what is not his, and logs it unless many refusals came within this second.
+    pub(crate) fn told_of_others(&self, caller: &Identity, what: &str) {
+        self.0.metrics.access_refused.get_or_create(&Kind::of("told_of_others")).inc();
+        if self.may_log(self.now()) {
+            tracing::warn!(target: AUDIT, caller = %caller.name, what, "a caller told of a project that is not his");
+        }
+    }
+
     /// Takes changed files and keys over until `end`.
     ///
     /// # Errors
