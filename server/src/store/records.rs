@@ -187,9 +187,9 @@ async fn ids_after(
     Ok((ids, page.entries.last().filter(|_| page.more).map(|last| last.key.clone())))
 }
 
-/// Removes all of an ended attempt, its summary last. Not atomic: cut short, it is begun again by the summary that is still there.
+/// Removes all of an attempt, what names it last. Not atomic: cut short, it is begun again by the name that is still there.
 pub async fn forget(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
-    for kind in [Kind::Verdict, Kind::Fragment, Kind::Block, Kind::Summary] {
+    for kind in [Kind::Verdict, Kind::Fragment, Kind::Block, Kind::Summary, Kind::Attempt] {
         while store.delete_prefix(&kind.prefix_of(id), STEP).await?.more {}
     }
     Ok(())
