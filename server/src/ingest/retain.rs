@@ -176,7 +176,7 @@ mod tests {
             let samples: Vec<Sample> = (1..=600).map(sample).collect();
             samples.iter().try_for_each(|sample| session.progress.add(sample)).unwrap();
             let mut batch = Batch::default();
-            store::append_fragment(&mut batch, &attempt.id, first, 0, &samples).unwrap();
+            store::append_fragment(&mut batch, &attempt.id, first, 0, samples).unwrap();
             store.commit(batch).await.unwrap();
             let roll = store::roll(&store, &attempt.id).await.unwrap();
             store.commit(roll.batch).await.unwrap();

@@ -13,7 +13,7 @@ use crate::{
 /// Stores the samples `from` to `to` as one batch of an agent would.
 async fn append(store: &Store, id: &AttemptId, lost: u64, from: u64, to: u64) {
     let mut batch = Batch::default();
-    append_fragment(&mut batch, id, from, lost, &samples(from, to)).unwrap();
+    append_fragment(&mut batch, id, from, lost, samples(from, to)).unwrap();
     store.commit(batch).await.unwrap();
 }
 
@@ -178,7 +178,7 @@ async fn an_attempt_of_very_many_fragments_is_sealed_whole() {
         for from in (1..=1500).step_by(500) {
             let mut batch = Batch::default();
             put_attempt(&mut batch, &job).unwrap();
-            let mut one = |n| append_fragment(&mut batch, &job.id, n, 0, &samples(n, n));
+            let mut one = |n| append_fragment(&mut batch, &job.id, n, 0, samples(n, n));
             (from..from + 500).try_for_each(&mut one).unwrap();
             store.commit(batch).await.unwrap();
         }
