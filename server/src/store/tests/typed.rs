@@ -89,7 +89,7 @@ async fn gaps_are_told_wherever_they_are() {
         append(&store, &job, 0, 1005, 1100).await;
         append(&store, &job, 100, 1201, 1300).await;
         let mut end = Batch::default();
-        append_fragment(&mut end, &job, 1304, 3, &[]).unwrap();
+        append_fragment(&mut end, &job, 1304, 3, []).unwrap();
         store.commit(end).await.unwrap();
         let last = Run { first_sequence: 1304, lost: 3, samples: Vec::new() };
         let expected = series(vec![run(4, 5, 1100), run(100, 1201, 1300), last], 1303);
