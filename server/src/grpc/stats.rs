@@ -84,8 +84,8 @@ impl Stats for StatsService {
         may_count(&caller, request.filter.as_ref())?;
         let view = self.view(Arc::clone(&caller));
         view.may_ask(request.filter.as_ref(), &request.group_label)?;
-        let (from, confined) = ((&self.learned, &self.ingest, &self.placing), !caller.projects.is_all());
-        let mut answer = get::get(from, &self.counting, request, confined).await?;
+        let confined = !caller.projects.is_all();
+        let mut answer = get::get(self, request, confined).await?;
         if confined {
             // these are over all projects
             answer.flaky.clear();
@@ -148,7 +148,7 @@ impl Stats for StatsService {
 /// # Errors
 /// Names the field that does not.
 pub(super) fn understood(request: pb::GetStatsRequest) -> Result<(), Fault> {
-    asked::question(request).map(|_question| ())
+    asked::question(request, false).map(|_question| ())
 }
 
 /// The same for a page of attempts.
