@@ -49,7 +49,6 @@ use tonic_health::{
     server::{HealthReporter, HealthService},
 };
 
-pub(crate) use crate::checked::key as checked_key;
 use crate::{
     answers::Answers,
     demand::Demands,
