@@ -5,6 +5,8 @@ mod pools;
 mod schedules;
 mod small;
 
+use std::collections::VecDeque;
+
 use super::*;
 use crate::domain::{AttemptId, Millis};
 
@@ -43,6 +45,26 @@ fn tickets(limits: Limits, most_open: usize) -> Tickets {
 
 fn tag(name: &str) -> Counter {
     Counter::Tag(name.to_owned())
+}
+
+/// Tickets that come before the one of [`is_granted`].
+const BEFORE: usize = 50;
+
+/// Whether `mine` gets its place while the others, who come one by one, never stop asking and end in the order in which they began.
+fn is_granted(mut tickets: Tickets, mine: &Claim, others: impl IntoIterator<Item = Claim>) -> bool {
+    let mut running = VecDeque::new();
+    for (number, claim) in others.into_iter().enumerate() {
+        if number == BEFORE {
+            running.extend(tickets.opened("mine", mine.clone()));
+        }
+        running.extend(tickets.opened(&format!("t{number}"), claim));
+        let Some(first) = running.pop_front() else { continue };
+        if first == "mine" {
+            return true;
+        }
+        running.extend(tickets.closed(&first));
+    }
+    false
 }
 
 fn granted(changes: &[Change]) -> Vec<String> {
