@@ -13,15 +13,15 @@ use std::sync::Arc;
 use asked::filter;
 pub(crate) use counting::Counting;
 use plimsoll_proto::v1::{self as pb, stats_server::Stats};
-use tokio::sync::Semaphore;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status};
+pub(super) use watch::WATCHERS;
 
 use super::{
     convert,
     guarded::{admitted, caller},
-    outbound::{Answers, outbound},
+    outbound::Answers,
     reply, status,
+    streams::Streams,
     view::View,
 };
 use crate::{
@@ -40,23 +40,20 @@ pub(super) struct StatsService {
     ingest: Ingest,
     placing: Placing,
     counting: Counting,
-    tasks: TaskTracker,
-    stopping: CancellationToken,
-    watchers: Arc<Semaphore>,
+    watchers: Streams,
     private: Arc<Private>,
 }
 
 impl StatsService {
-    /// A service whose watches run as `tasks` until `stopping`.
+    /// A service that hides nothing.
     pub(super) fn new(
         learned: Learned,
         ingest: Ingest,
         placing: Placing,
         counting: Counting,
-        (tasks, stopping): (TaskTracker, CancellationToken),
+        watchers: Streams,
     ) -> Self {
-        let watchers = Arc::new(Semaphore::new(watch::WATCHERS));
-        Self { learned, ingest, placing, counting, tasks, stopping, watchers, private: Arc::default() }
+        Self { learned, ingest, placing, counting, watchers, private: Arc::default() }
     }
 
     /// The same, which hides what is private.
@@ -129,17 +126,9 @@ impl Stats for StatsService {
                 format!("Watch shows the attempts of all projects, and {} may see only some", caller.name);
             return Err(Status::permission_denied(text));
         }
-        let place = Arc::clone(&self.watchers).try_acquire_owned();
-        let place = place.map_err(|_full| status::of_crowd("watchers", watch::WATCHERS))?;
-        let admitted = admitted(&request);
-        let own_place = admitted.within(Identity::stream)?;
-        let (outbound, answers) = outbound();
-        let (ingest, stopping, view) = (self.ingest.clone(), self.stopping.clone(), self.view(caller));
-        self.tasks.spawn(async move {
-            watch::serve(&ingest, outbound, view, &stopping, admitted).await;
-            drop((place, own_place));
-        });
-        Ok(Response::new(answers))
+        let stream = self.watchers.take(admitted(&request))?;
+        let (ingest, view) = (self.ingest.clone(), self.view(caller));
+        Ok(Response::new(stream.answer(|outbound| Box::pin(watch::follow(ingest, view, outbound)))))
     }
 }
 

@@ -1,8 +1,9 @@
 //! What KEDA hears of a pool.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tokio_stream::StreamExt as _;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::*;
 use crate::{
@@ -33,7 +34,7 @@ fn fixture() -> Fixture {
         Some(tickets::Demand { pool: pool.into(), queued, held: Amount::default(), attended: 0 })
     });
     let stopping = CancellationToken::new();
-    let service = ScalerService::new(demands, TaskTracker::new(), stopping.clone());
+    let service = ScalerService::new(demands, Streams::new(STREAMS, TaskTracker::new(), stopping.clone()));
     Fixture { service, queue, stopping, _dir: dir }
 }
 
@@ -125,7 +126,7 @@ async fn no_more_streams_are_open_than_may_be() {
         fixture.service.stream_is_active(asked).await.map(Response::into_inner)
     };
     let mut held = Vec::new();
-    for _ in 0..STREAMS {
+    for _ in 0..STREAMS.most {
         held.push(open().await.unwrap());
     }
     assert_eq!(open().await.map(drop).unwrap_err().code(), tonic::Code::ResourceExhausted);
