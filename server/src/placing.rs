@@ -1,9 +1,10 @@
-//! Where attempts should run, shared: the operator's file of pools, which may change while the server runs, and how many
-//! attempts are open in each pool.
+//! Where attempts should run, shared: the operator's file of pools, which may change while the server runs, and how busy each pool
+//! is.
 //!
 //! The file is read again when it has changed, and at SIGHUP. One that is wrong is named, and what was in force stays in force.
 
 mod open;
+mod taken;
 
 use std::{
     path::{Path, PathBuf},
@@ -11,16 +12,18 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, bail};
+use taken::OfTickets;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     admission::Aim,
     domain::{Key, Prediction},
     metrics::{Kind, Metrics},
-    placement::{Needs, Place, Placement, Subject},
+    placement::{Needs, Place, Placement, Subject, tickets::Demand},
     reload::{self, Stamp},
 };
-pub(crate) use open::{Held, OpenPlaces, sum};
+pub(crate) use open::{Held, OpenPlaces};
+pub(crate) use taken::Taken;
 
 /// A handle on what attempts are put by.
 #[derive(Debug, Clone)]
@@ -33,6 +36,7 @@ struct Shared {
     /// `None` if the file could not be looked at.
     stamp: Mutex<Option<Stamp>>,
     open: OpenPlaces,
+    tickets: OfTickets,
     metrics: Arc<Metrics>,
 }
 
@@ -48,7 +52,8 @@ impl Placing {
         tell_warnings(&placement);
         let in_force = RwLock::new(Arc::new(placement));
         let stamp = Mutex::new(stamp);
-        Ok(Self(Arc::new(Shared { file, in_force, stamp, open: OpenPlaces::default(), metrics })))
+        let (open, tickets) = (OpenPlaces::default(), OfTickets::default());
+        Ok(Self(Arc::new(Shared { file, in_force, stamp, open, tickets, metrics })))
     }
 
     /// What is in force.
@@ -59,6 +64,21 @@ impl Placing {
     /// The attempts that are open, by pool.
     pub(crate) fn places(&self) -> &OpenPlaces {
         &self.0.open
+    }
+
+    /// Says where tickets are asked for, from now on: what is wanted and held in one pool, `None` if nothing is.
+    pub(crate) fn ask_tickets(&self, tickets: impl Fn(&str) -> Option<Demand> + Send + Sync + 'static) {
+        self.0.tickets.set(Arc::new(tickets));
+    }
+
+    /// What is wanted and held in a pool.
+    pub(crate) fn taken(&self, pool: &str) -> Taken {
+        Taken::of(self.0.tickets.of(pool), self.0.open.of(pool))
+    }
+
+    /// How many builds are in a pool: whoever waits for a place there makes it as busy as who runs there.
+    pub(crate) fn busy(&self, pool: &str) -> u32 {
+        self.taken(pool).all().places
     }
 
     /// A prediction with the pool for it, lowered to that pool where it must be.
@@ -78,7 +98,7 @@ impl Placing {
 
     /// The same for the record: nobody is told, so it is not counted.
     pub(crate) fn lowered(&self, key: &Key, prediction: Prediction) -> Prediction {
-        self.now().put(&Subject::of(key), prediction, &|pool| self.0.open.count(pool))
+        self.now().put(&Subject::of(key), prediction, &|pool| self.busy(pool))
     }
 
     /// Where a pod of this key shall run that asks for so much: in `predicted` if it fits there, else where it would be put. A pod
@@ -89,7 +109,7 @@ impl Placing {
         // on nodes with other processors its image would not run, and with labels of both it would wait for ever
         let is_unsure = subject.family.is_empty() && now.is_mixed();
         let pool = now.pool(predicted).filter(|pool| !is_unsure && pool.takes(needs));
-        let choice = || now.choose(&subject, needs, &|pool| self.0.open.count(pool));
+        let choice = || now.choose(&subject, needs, &|pool| self.busy(pool));
         let (pool, reason) = match pool {
             Some(pool) => (Some(pool), format!("pool {}", pool.name)),
             None if now.pools().is_empty() => (None, String::new()),

@@ -82,7 +82,7 @@ impl Measure {
 
     /// How much of it is wanted and held: builders that are busy are needed, too.
     fn of(self, demand: &PoolDemand) -> f64 {
-        let all = demand.all();
+        let all = demand.taken.all();
         match self {
             Self::Places => all.places.into(),
             Self::Cores => cores(all),
@@ -206,7 +206,7 @@ impl ExternalScaler for ScalerService {
 
 /// Whether there must be a builder.
 fn is_active(demand: &PoolDemand) -> bool {
-    demand.all().places > 0
+    demand.taken.all().places > 0
 }
 
 /// A whole number that is no less.

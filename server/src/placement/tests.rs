@@ -204,7 +204,11 @@ fn a_busy_pool_falls_back_where_the_rule_allows() {
         (choice.pool.unwrap().name.clone(), choice.reason)
     };
     assert_eq!((pool(&falls, 1).0, pool(&falls, 2).0), ("powerful".to_owned(), "small".to_owned()));
-    assert!(pool(&falls, 2).1.contains("but 2 attempts are open there: pool small"), "{:?}", pool(&falls, 2));
+    assert!(
+        pool(&falls, 2).1.contains("but 2 builds run or wait there: pool small"),
+        "{:?}",
+        pool(&falls, 2)
+    );
     assert_eq!((pool(&sooner, 1).0, pool(&waits, 99).0), ("small".to_owned(), "powerful".to_owned()));
     // rather it waits than runs with less memory than it needs
     let large = falls.choose(&Subject::of(&key), &needs(100, 1.0, 0), &|_| 99);

@@ -29,10 +29,11 @@ fn fixture() -> Fixture {
     let placing = Placing::open(Some(file), Arc::new(Metrics::new())).unwrap();
     let queue = Arc::new(Mutex::new(Amount::default()));
     let asked = Arc::clone(&queue);
-    let demands = Demands::new(placing, move |pool| {
+    placing.ask_tickets(move |pool| {
         let queued = *asked.lock().unwrap();
         Some(tickets::Demand { pool: pool.into(), queued, held: Amount::default(), attended: 0 })
     });
+    let demands = Demands::new(placing);
     let stopping = CancellationToken::new();
     let service = ScalerService::new(demands, Streams::new(STREAMS, TaskTracker::new(), stopping.clone()));
     Fixture { service, queue, stopping, _dir: dir }

@@ -90,6 +90,13 @@ impl Tickets {
         self.grant(now)
     }
 
+    /// Those that want or hold a place in a pool, and attempts that run there without one.
+    pub(crate) fn wanted(&self, pool: &str) -> u32 {
+        let pool = Counter::Pool(pool.to_owned());
+        let tickets = self.counts.of(&pool).map_or(0, |count| count.held.places + count.queued.places);
+        tickets + self.counts.beside(&pool)
+    }
+
     fn leaves_nothing(&self) -> bool {
         self.known.is_empty()
             && self.owners.is_empty()
