@@ -86,7 +86,7 @@ impl Judging {
         let finding = retry::classify(evidence, rules);
         learned.read(|history| {
             let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            retry::judge_found(evidence, finding, &Known { rules, history, seen: &seen, settings, policy })
+            retry::judge(evidence, finding, &Known { history, seen: &seen, settings, policy })
         })
     }
 

@@ -278,11 +278,6 @@ impl Tickets {
         self.known.get(id).map(|entry| &entry.ticket)
     }
 
-    /// All open tickets, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = &Ticket> {
-        self.known.values().map(|entry| &entry.ticket)
-    }
-
     /// How many are open.
     pub fn len(&self) -> usize {
         self.known.len()

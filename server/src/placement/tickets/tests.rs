@@ -76,6 +76,11 @@ fn granted(changes: &[Change]) -> Vec<String> {
 }
 
 impl Tickets {
+    /// All open tickets, in no order.
+    fn iter(&self) -> impl Iterator<Item = &Ticket> {
+        self.known.values().map(|entry| &entry.ticket)
+    }
+
     fn opened(&mut self, name: &str, claim: Claim) -> Vec<String> {
         granted(&self.open(&id(name), claim, at(0)).unwrap())
     }
