@@ -126,7 +126,7 @@ impl Guard {
         let access = self.0.kept.now();
         let Some(access) = &*access else { return Ok(Identity::anyone()) };
         let token = authorization.map(bearer).transpose()?;
-        let identity = access.identify(token.as_deref(), certificate, self.now())?;
+        let identity = access.identify(token.as_deref(), certificate, self.now(), Instant::now())?;
         let name = Arc::clone(&identity.name);
         if identity.roles.has_one_of(roles) { Ok(identity) } else { Err(Denied::NotAllowed { name, roles }) }
     }
@@ -170,6 +170,14 @@ impl Guard {
         self.0.metrics.access_exceeded.get_or_create(&Kind::of(exceeded.bound.as_str())).inc();
         if self.may_log(self.now()) {
             tracing::warn!(target: AUDIT, caller = %caller.name, %exceeded, "a caller went beyond a bound");
+        }
+    }
+
+    /// Counts that a caller told of what is not his, and logs it unless many refusals came within this second.
+    pub(crate) fn told_of_others(&self, caller: &Identity, what: &str) {
+        self.0.metrics.access_refused.get_or_create(&Kind::of("told_of_others")).inc();
+        if self.may_log(self.now()) {
+            tracing::warn!(target: AUDIT, caller = %caller.name, what, "a caller told of a project that is not his");
         }
     }
 
@@ -244,7 +252,8 @@ impl Read {
             let mut origins = origins.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(origins.entry(origin).or_insert(place))
         };
-        let access = Access::new(file, Sources { read: &read, usages, fetched: &fetched });
+        let access =
+            Access::new(file, Sources { read: &read, usages, moment: Instant::now(), fetched: &fetched });
         let access = access.map(Some).map_err(|wrong| anyhow!("{}: {wrong}", path.display()));
         Self { access, stamps, origins: origins.into_inner().unwrap_or_else(PoisonError::into_inner) }
     }

@@ -14,7 +14,7 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    domain::{Evidence, History, Key, Verdict},
+    domain::{AttemptId, Evidence, History, Key, Verdict},
     learned::Learned,
     metrics::Metrics,
     predict,
@@ -98,6 +98,16 @@ impl Judging {
     /// Learns a verdict that is on disk.
     pub(crate) fn learn(&self, key: &Key, verdict: &Verdict) {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).learn(key, verdict);
+    }
+
+    /// Forgets the lines of these verdicts, which have lost them.
+    pub(crate) fn drop_lines(&self, verdicts: &[Verdict]) {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).drop_lines(verdicts);
+    }
+
+    /// Unlearns the verdicts on an attempt.
+    pub(crate) fn unlearn(&self, attempt: &AttemptId) {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).unlearn(attempt);
     }
 
     /// Takes changed rules and terms over until `end`, and reads all of them again at each SIGHUP.

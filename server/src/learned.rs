@@ -108,6 +108,12 @@ impl Learned {
         }
     }
 
+    /// Unlearns an attempt: it is gone from the disk, and was not what it said.
+    pub(crate) fn unlearn(&self, id: &AttemptId) {
+        self.removed(id);
+        self.history.write().unwrap_or_else(PoisonError::into_inner).unlearn(id);
+    }
+
     /// How many attempts may be known.
     pub(crate) fn capacity(&self) -> usize {
         self.read(History::capacity)

@@ -136,6 +136,7 @@ impl Ticketing {
             if let Some(ended) = desk.ended_as(id, &claim) {
                 return Ok(ended);
             }
+            desk.oust(id, &claim, now);
             let is_new = desk.tickets.get(id).is_none();
             let changes = desk.tickets.open(id, claim, now)?;
             if is_new {
@@ -144,6 +145,8 @@ impl Ticketing {
             desk.note(changes, now);
             desk.view(id, now)
         });
+        // also if it is refused: another one may have ended for it
+        self.0.wake.notify_one();
         self.0.kept(opened).await
     }
 

@@ -123,6 +123,15 @@ impl Shelf {
         self.by_id.replace(ById(fact.brief));
     }
 
+    fn remove(&mut self, known: &Arc<Brief>) {
+        // mostly among the newest
+        if let Some(back) = self.newest.iter().rev().position(|brief| Arc::ptr_eq(brief, known)) {
+            self.newest.remove(self.newest.len() - 1 - back);
+        }
+        self.by_id.remove(known.attempt.as_str());
+        self.ladder.remove(known);
+    }
+
     fn get(&self, id: &str) -> Option<&Arc<Brief>> {
         self.by_id.get(id).map(|known| &known.0)
     }
@@ -193,6 +202,20 @@ impl History {
         shelf.replace(&earlier, fact);
         self.hold(&earlier, -1.0);
         self.hold(&settled, 1.0);
+        self.changes += 1;
+    }
+
+    /// Unlearns an attempt, as if it had never been; nothing happens if it is not known.
+    pub(crate) fn unlearn(&mut self, id: &AttemptId) {
+        let Some(known) = self.get(id).map(Arc::clone) else { return };
+        self.shelf(&known).remove(&known);
+        self.hold(&known, -1.0);
+        if !known.untrusted && known.need_peak == self.highest {
+            let counts =
+                |brief: &&Arc<Brief>| brief.outcome == Outcome::Succeeded && brief.proven().is_some();
+            let left = self.newest_trusted().filter(counts).map(|brief| brief.need_peak).max();
+            self.highest = left.unwrap_or_default();
+        }
         self.changes += 1;
     }
 

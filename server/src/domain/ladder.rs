@@ -1,7 +1,7 @@
 //! The rungs of the ladder of similarity, each with its newest attempts.
 //!
 //! A list goes when the last attempt of its rung goes. Then the last attempts of its keys go too: a list holds the newest of
-//! its rung, and so it holds the last one of all.
+//! its rung, and so it holds the last one of all; unless some were taken out of the middle.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -26,6 +26,8 @@ pub(super) struct Ladder {
     lists: Vec<VecDeque<Fact>>,
     /// Lists that no rung has now.
     free: Vec<ListId>,
+    /// Some were taken out of the middle: a list may be empty before the last attempt of its rung goes.
+    has_gaps: bool,
 }
 
 /// What attempts on one rung have in common.
@@ -62,7 +64,7 @@ impl Ladder {
 
     /// Puts an attempt that is newer than all others on its rungs. It shares its key with those that have the same.
     pub(super) fn push(&mut self, mut fact: Fact) -> Arc<Brief> {
-        let Self { keys, rungs, expected, lists, free } = self;
+        let Self { keys, rungs, expected, lists, free, .. } = self;
         let entry = keys.entry(Arc::clone(&fact.brief.key));
         fact.share(entry.key());
         let standing = entry.or_insert_with_key(|key| {
@@ -102,14 +104,29 @@ impl Ladder {
                 list.pop_front();
             }
         });
-        let Some(standing) = self.keys.get_mut(&oldest.key) else { return };
+        self.leave(&oldest.key);
+    }
+
+    /// Removes an attempt, wherever it stands, and what only it needed.
+    pub(super) fn remove(&mut self, brief: &Arc<Brief>) {
+        self.has_gaps = true;
+        self.each_list(&brief.key, |list| list.retain(|known| !Arc::ptr_eq(&known.brief, brief)));
+        self.leave(&brief.key);
+    }
+
+    /// An attempt of this key is gone.
+    fn leave(&mut self, key: &Arc<Key>) {
+        let Some(standing) = self.keys.get_mut(key) else { return };
         standing.attempts = standing.attempts.saturating_sub(1);
         if standing.attempts > 0 {
             return;
         }
-        self.keys.remove(&oldest.key);
-        for rung in rung_keys(&oldest.key) {
+        self.keys.remove(key);
+        for rung in rung_keys(key) {
             let Some(id) = self.rungs.get(&rung).copied() else { continue };
+            if self.has_gaps && self.keys.values().any(|standing| standing.lists.contains(&id)) {
+                continue;
+            }
             if let Some(list) = self.lists.get_mut(id).filter(|list| list.is_empty()) {
                 *list = VecDeque::new();
                 self.rungs.remove(&rung);
@@ -201,6 +218,31 @@ mod tests {
             assert_eq!((ladder.keys.len(), ladder.rungs.len()), (0, 0));
             assert_eq!((ladder.lists.len(), ladder.free.len()), (29, 29));
         }
+    }
+
+    #[test]
+    fn a_list_that_was_emptied_from_the_middle_stays_that_of_its_keys() {
+        let mut ladder = Ladder::default();
+        let push = |ladder: &mut Ladder, id: &str, package: &str| {
+            ladder.push(test_summary(id, package, "1", 10).into())
+        };
+        let (old, other) = (push(&mut ladder, "old", "a"), push(&mut ladder, "other", "b"));
+        let newer: Vec<Arc<Brief>> = (0..PER_RUNG).map(|n| push(&mut ladder, &n.to_string(), "c")).collect();
+        // the list of all has only these, and is empty without them
+        newer.iter().for_each(|brief| ladder.remove(brief));
+        assert!(oldest_first(&ladder).is_empty());
+        ladder.remove_oldest(&old);
+        let last = push(&mut ladder, "last", "b");
+        push(&mut ladder, "x", "d");
+        assert_eq!(oldest_first(&ladder).len(), 2);
+        let of_b = |ladder: &Ladder| ladder.on_rung(Rung::Package, &last.key).count();
+        assert_eq!(of_b(&ladder), 2);
+        ladder.remove(&last);
+        assert_eq!(of_b(&ladder), 1);
+        ladder.remove_oldest(&other);
+        ladder.remove(&oldest_first(&ladder)[0].clone());
+        assert_eq!((ladder.keys.len(), ladder.rungs.len()), (0, 0));
+        assert_eq!(ladder.lists.len(), ladder.free.len());
     }
 
     #[test]

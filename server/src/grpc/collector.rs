@@ -265,6 +265,9 @@ impl AgentStream {
     }
 
     fn replaced(&self) -> Status {
+        if let Some(id) = self.handle.ousted() {
+            return status::of_refusal(&Refusal::Ousted(id.clone()));
+        }
         let name = self.attempts.iter().next().cloned();
         name.map_or_else(
             || Status::aborted("a newer stream of the same agent took over"),

@@ -45,7 +45,7 @@ impl TicketCalls {
         asked: pb::OpenTicketRequest,
     ) -> Result<pb::Ticket, Status> {
         let (id, asked) = convert::opening(asked).map_err(|fault| status::of_fault(&fault))?;
-        let claim = self.claims.claim(caller, asked).map_err(|refusal| of_refusal(&refusal))?;
+        let claim = self.claims.claim(caller, &id, asked).map_err(|refusal| of_refusal(&refusal))?;
         let view = self.ticketing.open(&id, claim).await.map_err(|refusal| of_refusal(&refusal))?;
         Ok(ticket(&view))
     }

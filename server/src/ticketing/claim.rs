@@ -7,7 +7,7 @@ use ring::digest;
 use super::{Refusal, Ticketing};
 use crate::{
     answers::Answers,
-    domain::{Claim, Fault, Fnv, Key, Millis, Prediction},
+    domain::{Claim, Fault, Fnv, Key, Millis, Prediction, TicketId},
     identity::Identity,
     learned::Learned,
     mask,
@@ -40,11 +40,11 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// What `caller` claims with this question.
+    /// What `caller` claims with this question under this id.
     ///
     /// # Errors
     /// A field names what is not there, or what is not for him.
-    pub(crate) fn claim(&self, caller: &Identity, asked: Asked) -> Result<Claim, Refusal> {
+    pub(crate) fn claim(&self, caller: &Identity, id: &TicketId, asked: Asked) -> Result<Claim, Refusal> {
         let mut asked = asked;
         caller.claims("key.project", &mut asked.key).map_err(Refusal::Forbidden)?;
         // of what is proven: the same words of two callers are two questions
@@ -83,6 +83,7 @@ impl Claims {
             wall: needs.wall_p50,
             project: key.project.clone(),
             by: by(caller),
+            proven: caller.is_own_job(id.as_str()),
             asked: question,
         })
     }

@@ -145,6 +145,7 @@ fn tickets_of_v4() -> [Ticket; 2] {
             wall: Millis(60_000),
             project: "group/project".into(),
             by: "runner".into(),
+            proven: false,
             asked: u64::MAX,
         },
         round: 7,
