@@ -80,6 +80,8 @@ impl Ticketing {
             clock,
             began: Instant::now(),
         });
+        let known = Arc::downgrade(&shared);
+        shared.placing.ask_tickets(move |pool| known.upgrade()?.desk().tickets.demand_in(pool));
         (Self(Arc::clone(&shared)), Keeper(shared))
     }
 
@@ -248,19 +250,9 @@ impl Ticketing {
         self.0.wake.notify_one();
     }
 
-    /// What is wanted and held in one pool; `None` if nothing is.
-    pub(crate) fn demand_in(&self, pool: &str) -> Option<Demand> {
-        self.0.desk().tickets.demand_in(pool)
-    }
-
     /// What is wanted and held, by pool.
     pub(crate) fn demand(&self) -> Vec<Demand> {
         self.0.desk().tickets.demand()
-    }
-
-    /// Tickets that want or hold a place in a pool.
-    pub(crate) fn wanted(&self, pool: &str) -> u32 {
-        self.0.desk().tickets.wanted(pool)
     }
 }
 

@@ -109,6 +109,8 @@ pub(super) struct Pass {
     pub(super) clock: Believed,
     /// What is older goes, because all of it does not fit.
     fits_from_unix_ms: u64,
+    /// It is its turn again: the step before was one of the walk over summaries.
+    pub(super) last_step_forgot: bool,
 }
 
 impl Pass {

@@ -1,13 +1,15 @@
 //! What happens to the summaries of attempts that ended long ago, and to lines of logs in verdicts: nothing, unless the operator says
 //! after which time they go.
 //!
-//! A walk over all of them goes on in small steps while the samples rest, and rests for an hour when it is through. What goes,
-//! goes with its samples and verdicts; its summary last, so that a walk that was cut short finds it again. Statistics no longer
-//! count it then; the history in memory holds it until the next start. Behind the summaries the walk goes over the verdicts: those on
+//! A walk over all of them goes on in small steps, in turn with those over the samples, and rests when it is through: an hour, or a
+//! tenth of the shorter time if that is less. What goes, goes with its samples and verdicts; its summary last, so that a walk that
+//! was cut short finds it again. Statistics no longer count it then; the history in memory holds it until the next start. Behind the summaries the walk goes over the verdicts: those on
 //! attempts that nobody measured go after the same time, and all lose their lines of logs after the time of those, from the disk
 //! and from what failures are known by in memory.
 
 use std::time::Duration;
+
+use tokio::task::JoinSet;
 
 use super::{
     aging::{REST_MS, Retain, ms},
@@ -16,8 +18,11 @@ use super::{
 };
 use crate::{
     domain::{AttemptId, Verdict},
-    store::{self, SealError},
+    store::{self, CommitError, SealError, Store, StoreError},
 };
+
+/// Attempts that are removed at once: what they wait for is the disk, and their commits share a sync.
+const AT_ONCE: usize = 16;
 
 /// How far the walk is.
 #[derive(Debug, Default)]
@@ -29,14 +34,18 @@ pub(super) struct Walk {
 }
 
 impl Worker {
+    /// The walk has something to do.
+    pub(super) fn is_forgetting(&self, now: u64) -> bool {
+        shorter(&self.parts.retain).is_some() && now >= self.walk.rest_until_unix_ms
+    }
+
     /// One step of the walk, if it is not resting.
     pub(super) async fn forget_step(&mut self, now: u64) {
-        let Retain { summaries_for, log_lines_for, .. } = self.parts.retain;
-        if now < self.walk.rest_until_unix_ms || summaries_for.is_none() && log_lines_for.is_none() {
+        if !self.is_forgetting(now) {
             return;
         }
         // no summary goes: the verdicts are all there is to walk over
-        self.walk.over_verdicts |= summaries_for.is_none();
+        self.walk.over_verdicts |= self.parts.retain.summaries_for.is_none();
         if let Err(error) = self.forget_page(now).await {
             tracing::warn!(%error, "could not look after old summaries; tried again in an hour");
             self.walk = Walk { rest_until_unix_ms: now.saturating_add(REST_MS), ..Walk::default() };
@@ -58,20 +67,37 @@ impl Worker {
         if over_verdicts && lines_since > 0 {
             self.drop_lines(&ids, lines_since).await?;
         }
+        let mut old = Vec::new();
         for id in ids.into_iter().filter(|_id| since > 0) {
             let summary = store::read_summary(store, &id).await?;
             if over_verdicts && summary.is_none() && !self.sessions.contains_key(&id) {
                 self.forget_stray(&id, since).await?;
             } else if summary.is_some_and(|summary| summary.ended_unix_ms() < since) {
-                store::forget(store, &id).await?;
-                self.parts.learned.removed(&id);
-                self.parts.metrics.summaries_removed.inc();
+                old.push(id);
             }
         }
-        let rest = if over_verdicts && next.is_none() { now.saturating_add(REST_MS) } else { 0 };
+        self.forget_all(old).await?;
+        let through = over_verdicts && next.is_none();
+        let rest = if through { now.saturating_add(rest_ms(&self.parts.retain)) } else { 0 };
         let over_verdicts = over_verdicts != next.is_none();
         self.walk = Walk { over_verdicts, after: next, rest_until_unix_ms: rest };
         Ok(())
+    }
+
+    /// Removes ended attempts as a whole. An error leaves some of them for the next walk.
+    async fn forget_all(&self, ids: Vec<AttemptId>) -> Result<(), SealError> {
+        let mut forgetting = JoinSet::new();
+        let mut ids = ids.into_iter();
+        loop {
+            for id in ids.by_ref().take(AT_ONCE - forgetting.len()) {
+                forgetting.spawn(forget(self.parts.store.clone(), id));
+            }
+            let Some(ended) = forgetting.join_next().await else { return Ok(()) };
+            let id =
+                ended.map_err(|error| StoreError::Unavailable(format!("forgetting failed: {error}")))??;
+            self.parts.learned.removed(&id);
+            self.parts.metrics.summaries_removed.inc();
+        }
     }
 
     /// Takes the lines of logs out of verdicts on these attempts that were given before this time.
@@ -103,13 +129,27 @@ impl Worker {
     }
 }
 
+async fn forget(store: Store, id: AttemptId) -> Result<AttemptId, CommitError> {
+    store::forget(&store, &id).await.map(|()| id)
+}
+
+/// The shorter of the times after which something goes; `None` if nothing does.
+fn shorter(retain: &Retain) -> Option<Duration> {
+    retain.summaries_for.into_iter().chain(retain.log_lines_for).min()
+}
+
+/// How long the walk rests: less than what is kept takes to get old.
+fn rest_ms(retain: &Retain) -> u64 {
+    shorter(retain).map_or(REST_MS, |time| REST_MS.min(ms(time) / 10))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        domain::{Attempt, EvidenceLine, EvidenceSource, Key, Sample, test_summary},
+        domain::{Attempt, Bytes, EvidenceLine, EvidenceSource, Key, Sample, test_summary},
         ingest::{fixture, session::Session},
-        store::{Batch, Limit, Store},
+        store::{Batch, Limit},
     };
 
     /// Puts an attempt with a sample into the store that ended so many hours after 1970.
@@ -118,7 +158,7 @@ mod tests {
         let mut summary = test_summary(id, "zlib", "1", 10);
         summary.started_unix_ms = hour * 3_600_000;
         let mut batch = Batch::default();
-        store::append_fragment(&mut batch, &attempt.id, 1, 0, &[Sample::default()]).unwrap();
+        store::append_fragment(&mut batch, &attempt.id, 1, 0, [Sample::default()]).unwrap();
         store.commit(batch).await.unwrap();
         store::seal(store, &attempt, &summary).await.unwrap();
     }
@@ -144,6 +184,29 @@ mod tests {
         assert_eq!(left.len(), 2, "the summary and the block of the young one");
         assert_eq!(worker.parts.metrics.summaries_removed.get(), 100);
         assert!(worker.walk.rest_until_unix_ms > now);
+    }
+
+    #[tokio::test]
+    async fn summaries_go_also_while_there_are_always_too_many_samples() {
+        let store = Store::memory();
+        ended(&store, "old", 10).await;
+        let (_ingest, mut worker) = fixture::ingest(&store, 10);
+        let max_bytes = Some(Bytes(0));
+        worker.parts.retain =
+            Retain { summaries_for: Some(Duration::from_hours(900)), max_bytes, ..worker.parts.retain };
+        for _step in 0..4 {
+            worker.pass.rest_until_unix_ms = 0;
+            worker.retain_step().await;
+        }
+        assert_eq!(worker.parts.metrics.summaries_removed.get(), 1);
+    }
+
+    #[test]
+    fn the_walk_rests_for_less_than_what_is_kept_gets_old_in() {
+        let of = |summaries_for, log_lines_for| Retain { summaries_for, log_lines_for, ..Retain::default() };
+        let [short, long] = [Duration::from_mins(2), Duration::from_hours(24 * 365)].map(Some);
+        assert_eq!([of(long, short), of(short, None)].map(|retain| rest_ms(&retain)), [12_000; 2]);
+        assert_eq!([of(long, None), of(None, None)].map(|retain| rest_ms(&retain)), [REST_MS; 2]);
     }
 
     #[tokio::test]

@@ -112,17 +112,12 @@ impl Worker {
                 let (repeated, mut fresh) = (append.samples.len() as u64, 0);
                 match session.accept(append)? {
                     Some(new) => {
-                        store::append_fragment(
-                            &mut round.batch,
-                            &id,
-                            new.first_sequence,
-                            new.lost,
-                            &new.samples,
-                        )
-                        .map_err(unwritable)?;
                         fresh = new.samples.len() as u64;
                         round.samples += fresh;
                         round.lost += new.lost;
+                        let (first, batch) = (new.first_sequence, &mut round.batch);
+                        store::append_fragment(batch, &id, first, new.lost, new.samples)
+                            .map_err(unwritable)?;
                     }
                     None => drop(self.parts.metrics.samples_repeated.inc_by(repeated)),
                 }

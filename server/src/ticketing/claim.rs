@@ -115,9 +115,7 @@ impl Claims {
         if placement.pools().is_empty() {
             return Ok((None, prediction));
         }
-        // whoever waits for a place makes it as busy as who runs there
-        let busy = |pool: &str| self.placing.places().count(pool).max(self.ticketing.wanted(pool));
-        let put = placement.put(subject, prediction, &busy);
+        let put = placement.put(subject, prediction, &|pool| self.placing.busy(pool));
         match placement.pool(&put.placed.pool) {
             Some(pool) => Ok((Some(pool), put)),
             None => Err(Fault::new("key", format!("no pool takes it: {}", put.placed.reason)).into()),

@@ -1,3 +1,5 @@
+//! Every summary comes back, also by numbers that other versions wrote, and nothing is made up.
+
 use proptest::prelude::*;
 
 use super::*;
