@@ -229,7 +229,9 @@ mod tests {
         let (old, other) = (push(&mut ladder, "old", "a"), push(&mut ladder, "other", "b"));
         let newer: Vec<Arc<Brief>> = (0..PER_RUNG).map(|n| push(&mut ladder, &n.to_string(), "c")).collect();
         // the list of all has only these, and is empty without them
-        newer.iter().for_each(|brief| ladder.remove(brief));
+        for brief in &newer {
+            ladder.remove(brief);
+        }
         assert!(oldest_first(&ladder).is_empty());
         ladder.remove_oldest(&old);
         let last = push(&mut ladder, "last", "b");
@@ -240,7 +242,8 @@ mod tests {
         ladder.remove(&last);
         assert_eq!(of_b(&ladder), 1);
         ladder.remove_oldest(&other);
-        ladder.remove(&oldest_first(&ladder)[0].clone());
+        let left = oldest_first(&ladder);
+        ladder.remove(&left[0]);
         assert_eq!((ladder.keys.len(), ladder.rungs.len()), (0, 0));
         assert_eq!(ladder.lists.len(), ladder.free.len());
     }
