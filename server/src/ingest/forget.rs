@@ -69,7 +69,14 @@ impl Worker {
         }
         let mut old = Vec::new();
         for id in ids.into_iter().filter(|_id| since > 0) {
-            let summary = store::read_summary(store, &id).await?;
+            let summary = match store::read_summary(store, &id).await {
+                // it and its verdicts stay; all others go as if it were whole
+                Err(error @ StoreError::Damaged { .. }) => {
+                    tracing::error!(attempt = %id, %error, "kept an attempt whose summary is damaged");
+                    continue;
+                }
+                read => read?,
+            };
             if over_verdicts && summary.is_none() && !self.sessions.contains_key(&id) {
                 self.forget_stray(&id, since).await?;
             } else if summary.is_some_and(|summary| summary.ended_unix_ms() < since) {
@@ -199,6 +206,31 @@ mod tests {
             worker.retain_step().await;
         }
         assert_eq!(worker.parts.metrics.summaries_removed.get(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_damaged_summary_keeps_no_other_attempt_and_no_samples_from_going() {
+        let store = Store::memory();
+        let ids = ["a", "b", "c"];
+        for id in ids {
+            ended(&store, id, 10).await;
+        }
+        let ids = ids.map(|id| fixture::attempt(id).id);
+        fixture::damage_summary(&store, &ids[1]).await;
+        let (_ingest, mut worker) = fixture::ingest(&store, 10);
+        worker.parts.retain.keep_for = Duration::from_hours(1);
+        worker.retain_step().await;
+        assert!(worker.pass.after.is_none() && worker.pass.rest_until_unix_ms > 0, "it is through");
+        let mut extents = Vec::new();
+        for id in &ids {
+            extents.push(store::read_series(&store, id).await.unwrap().extent.samples);
+        }
+        assert_eq!(extents, [0, 1, 0]);
+        worker.parts.retain.summaries_for = Some(Duration::from_hours(1));
+        worker.forget_step(1000 * 3_600_000).await;
+        assert_eq!(worker.parts.metrics.summaries_removed.get(), 2);
+        let refused = store::read_summary(&store, &ids[1]).await.unwrap_err();
+        assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
     }
 
     #[test]

@@ -90,13 +90,19 @@ impl Worker {
         if let Some((_, owner)) = self.pass.last.as_ref().filter(|(last, _)| last == id) {
             return Ok(*owner);
         }
-        let owner = match (store::read_summary(&self.parts.store, id).await?, self.sessions.get(id)) {
-            (Some(summary), _) => Owner::Ended(summary.ended_unix_ms()),
-            (None, Some(session)) => {
+        let owner = match (store::read_summary(&self.parts.store, id).await, self.sessions.get(id)) {
+            (Ok(Some(summary)), _) => Owner::Ended(summary.ended_unix_ms()),
+            (Ok(None), Some(session)) => {
                 let so_far = session.progress.last.map(|last| last.elapsed).unwrap_or_default();
                 Owner::Running(start(session.attempt.started_unix_ms, so_far, session.heard.unix_ms).0)
             }
-            (None, None) => Owner::Unknown,
+            (Ok(None), None) => Owner::Unknown,
+            // its samples stay, and all others get old as if it were whole
+            (Err(error @ StoreError::Damaged { .. }), _) => {
+                tracing::error!(attempt = %id, %error, "kept the samples of an attempt whose summary is damaged");
+                Owner::Unknown
+            }
+            (Err(error), _) => return Err(error.into()),
         };
         self.pass.last = Some((id.clone(), owner));
         Ok(owner)
