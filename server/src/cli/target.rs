@@ -84,7 +84,7 @@ fn name(part: &Path, path: &Path) -> anyhow::Result<()> {
 
 /// The name of a whole file is on the disk, too.
 fn sync_names_beside(path: &Path) -> anyhow::Result<()> {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let synced = File::open(dir).and_then(|dir| dir.sync_all());
     synced.with_context(|| {
         format!(
