@@ -30,6 +30,7 @@ mod grid;
 mod keys;
 mod kv;
 mod lane;
+mod look;
 mod marker;
 mod memory;
 mod offline;
@@ -64,6 +65,7 @@ pub use kv::{
     BATCH_BYTES, BATCH_OPERATIONS, Batch, Check, Committed, Deleted, Entry, Expect, Limit, MAX_KEY,
     MAX_VALUE, Mode, PAGE_BYTES, PAGE_ITEMS, Page, StoreStatus, Versioned, Write,
 };
+pub use look::Copied;
 pub use marker::{FORMAT_VERSION, id_of};
 pub use memory::MemoryStore;
 pub use offline::Offline;
