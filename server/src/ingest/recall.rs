@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use foldhash::fast::RandomState;
@@ -11,6 +11,7 @@ use super::{again::NewestShort, strays::Strays, worker::Worker};
 use crate::{
     domain::{Action, AttemptId, Fact, Key, Room, Summary, Verdict, bytes_of},
     learned::Ended,
+    metrics::Metrics,
     stats::Stats,
     store::{self, Loaded, StoreError},
 };
@@ -121,6 +122,23 @@ const fn teaches(verdict: &Verdict) -> bool {
     verdict.outlook.signature.is_some()
 }
 
+/// What is kept of all summaries while they are read.
+struct Recalled {
+    judged: Judged,
+    /// Trusted and untrusted ones: however many there are of these, they push none of those out.
+    newest: [Newest; 2],
+    metrics: Arc<Metrics>,
+}
+
+impl Recalled {
+    fn take(&mut self, summary: Summary) {
+        self.judged.meet(&summary);
+        self.metrics.remember(&summary);
+        let [trusted, untrusted] = &mut self.newest;
+        (if summary.opening.untrusted { untrusted } else { trusted }).take(summary);
+    }
+}
+
 impl Worker {
     /// Learns the newest of the finished attempts, and the verdicts on them; gives the verdicts on others.
     pub(super) async fn recall(&self) -> Result<(Loaded, Strays), StoreError> {
@@ -137,15 +155,16 @@ impl Worker {
         };
         store::load_verdicts(&self.parts.store, take).await?;
         short.note_all(&self.short_of_memory);
-        let mut newest = room.map(|room| Newest::of(room, stats.clone()));
-        let take = |summary: Summary| {
-            judged.meet(&summary);
-            self.parts.metrics.remember(&summary);
-            // however many untrusted ones there are, they push no trusted one out
-            let [trusted, untrusted] = &mut newest;
-            (if summary.opening.untrusted { untrusted } else { trusted }).take(summary);
-        };
-        let loaded = store::load_summaries(&self.parts.store, take).await?;
+        let newest = room.map(|room| Newest::of(room, stats.clone()));
+        let metrics = Arc::clone(&self.parts.metrics);
+        let recalled = Arc::new(Mutex::new(Recalled { judged, newest, metrics }));
+        let taking = Arc::clone(&recalled);
+        // nobody else looks before the end
+        let take = move |summary| taking.lock().unwrap_or_else(PoisonError::into_inner).take(summary);
+        let loaded = store::each_summary(&self.parts.store, take).await?;
+        let recalled = Arc::into_inner(recalled)
+            .ok_or_else(|| StoreError::Unavailable("it is still read".to_owned()))?;
+        let Recalled { judged, newest, .. } = recalled.into_inner().unwrap_or_else(PoisonError::into_inner);
         let [_, known] = newest.map(|newest| self.parts.learned.learn_all(newest.oldest_first()));
         self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
         let Judged { met, strays, .. } = judged;

@@ -71,10 +71,10 @@ pub use memory::MemoryStore;
 pub use offline::Offline;
 pub use past_damage::Gap;
 pub use records::{
-    Loaded, count_verdicts, delete_attempt, delete_ticket, ended_after, forget, forget_verdicts,
-    forget_verdicts_on, have_samples, judged_after, load_summaries, load_summaries_past_damage, load_tickets,
-    load_verdicts, open_attempts, put_attempt, put_summary, put_ticket, put_verdict, read_summary,
-    read_verdict, read_verdicts,
+    Loaded, count_verdicts, delete_attempt, delete_ticket, each_summary, ended_after, forget,
+    forget_verdicts, forget_verdicts_on, have_samples, judged_after, load_summaries,
+    load_summaries_past_damage, load_tickets, load_verdicts, open_attempts, put_attempt, put_summary,
+    put_ticket, put_verdict, read_summary, read_verdict, read_verdicts,
 };
 pub use seal::{Roll, SealError, roll, roll_up_to, seal, sweep};
 pub use series::{Extent, SeriesRead, append_fragment, each_run, read_series};
