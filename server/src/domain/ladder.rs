@@ -15,7 +15,10 @@ mod marks;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use foldhash::fast::RandomState;
 pub(super) use lists::PER_RUNG;
@@ -186,7 +189,7 @@ impl Rungs {
         let Self { marks, lists_of, lists, .. } = self;
         for mark in marks.of(key) {
             let Some(id) = lists_of.get(&mark).copied() else { continue };
-            if lists.get(id).is_some_and(|list| list.is_empty()) {
+            if lists.get(id).is_some_and(VecDeque::is_empty) {
                 lists_of.remove(&mark);
                 lists.release(id);
             }

@@ -36,12 +36,11 @@ impl Newest {
     fn take(&mut self, summary: Summary) {
         let ended_unix_ms = summary.ended_unix_ms();
         let Ended { mut fact, beside } = summary.into();
-        match self.keys.get(&fact.brief.key) {
-            Some(key) => fact.share(key),
-            None => {
-                self.bytes += fact.brief.key.allocated();
-                self.keys.insert(Arc::clone(&fact.brief.key));
-            }
+        if let Some(key) = self.keys.get(&fact.brief.key) {
+            fact.share(key);
+        } else {
+            self.bytes += fact.brief.key.allocated();
+            self.keys.insert(Arc::clone(&fact.brief.key));
         }
         self.bytes += bytes_of(&fact.brief);
         self.stats.add_one_of_many(&beside, &fact.brief);

@@ -1,7 +1,5 @@
 //! Who stands where, what is shared, and what is left.
 
-use std::collections::VecDeque;
-
 use super::*;
 use crate::domain::test_summary;
 
