@@ -121,7 +121,7 @@ impl App {
             ingest,
             worker,
             judging,
-            demands: demands(&placing, &ticketing),
+            demands: Demands::new(placing.clone()),
             placing,
             ticketing,
             keeper,
@@ -159,12 +159,6 @@ impl App {
         tracing::info!(why, "stopping");
         running.drain(Drain::begin(limit, trouble)).await
     }
-}
-
-/// What pools need: of tickets, and of attempts without one.
-fn demands(placing: &Placing, ticketing: &Ticketing) -> Demands {
-    let ticketing = ticketing.clone();
-    Demands::new(placing.clone(), move |pool| ticketing.demand_in(pool))
 }
 
 /// Job hooks that wait on disk. Without them the server still takes hooks, and a kill loses those that wait.

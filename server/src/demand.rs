@@ -1,20 +1,15 @@
 //! What each pool needs: tickets that wait for a place or hold one, and open attempts that say where they run. For metrics, for
 //! whoever asks, and for autoscalers.
-//!
-//! An attempt that runs in the place of a ticket counts once: its ticket counts it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     domain::{Bytes, Fault},
     metrics::{InPool, Metrics},
-    placement::{
-        Pool,
-        tickets::{self, Amount},
-    },
-    placing::{Placing, sum},
+    placement::{Pool, tickets::Amount},
+    placing::{Placing, Taken},
 };
 
 /// How often the demand goes into the metrics: well below the time between two scrapes.
@@ -27,49 +22,21 @@ pub(crate) struct PoolDemand {
     pub(crate) pool: String,
     /// Its builders are made when somebody wants them.
     pub(crate) on_demand: bool,
-    /// Tickets that wait.
-    pub(crate) wanted: Amount,
-    /// Tickets that hold a place, and open attempts without one.
-    pub(crate) held: Amount,
+    pub(crate) taken: Taken,
 }
 
-impl PoolDemand {
-    /// What there must be room for.
-    pub(crate) fn all(&self) -> Amount {
-        sum(self.wanted, self.held)
-    }
-}
-
-/// Where the tickets of one pool are asked for; `None` if there are none.
-type OfTickets = Box<dyn Fn(&str) -> Option<tickets::Demand> + Send + Sync>;
-
-/// A handle on the demand.
-#[derive(Clone)]
-pub(crate) struct Demands(Arc<Shared>);
-
-struct Shared {
-    placing: Placing,
-    tickets: OfTickets,
-}
-
-impl fmt::Debug for Demands {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Demands").field("placing", &self.0.placing).finish_non_exhaustive()
-    }
-}
+/// A handle on the demand in the pools that are in force.
+#[derive(Debug, Clone)]
+pub(crate) struct Demands(Placing);
 
 impl Demands {
-    /// Over the pools in force, and what `tickets` says of each.
-    pub(crate) fn new(
-        placing: Placing,
-        tickets: impl Fn(&str) -> Option<tickets::Demand> + Send + Sync + 'static,
-    ) -> Self {
-        Self(Arc::new(Shared { placing, tickets: Box::new(tickets) }))
+    pub(crate) fn new(placing: Placing) -> Self {
+        Self(placing)
     }
 
     /// Of all pools, in the order of the file.
     pub(crate) fn all(&self) -> Vec<PoolDemand> {
-        self.0.placing.now().pools().iter().map(|pool| self.demand(pool)).collect()
+        self.0.now().pools().iter().map(|pool| self.demand(pool)).collect()
     }
 
     /// Of one pool. `field` names it in the question.
@@ -77,7 +44,7 @@ impl Demands {
     /// # Errors
     /// There is no such pool.
     pub(crate) fn of(&self, field: &str, name: &str) -> Result<PoolDemand, Fault> {
-        let now = self.0.placing.now();
+        let now = self.0.now();
         if let Some(pool) = now.pool(name) {
             return Ok(self.demand(pool));
         }
@@ -93,14 +60,7 @@ impl Demands {
     }
 
     fn demand(&self, pool: &Pool) -> PoolDemand {
-        let open = self.0.placing.places().of(&pool.name);
-        let (wanted, held, attended) = (self.0.tickets)(&pool.name)
-            .map_or_else(Default::default, |demand| (demand.queued, demand.held, demand.attended));
-        // an attempt with a ticket need not have named its pool: then it is attended, and not open here
-        let with_ticket = open.attempts.saturating_sub(open.without_ticket.places);
-        let beside = open.without_ticket.places.saturating_add(with_ticket.saturating_sub(attended));
-        let held = sum(held, Amount { places: beside, ..open.without_ticket });
-        PoolDemand { pool: pool.name.clone(), on_demand: pool.on_demand, wanted, held }
+        PoolDemand { pool: pool.name.clone(), on_demand: pool.on_demand, taken: self.0.taken(&pool.name) }
     }
 
     /// Carries the demand into the metrics until `end`.
@@ -124,7 +84,7 @@ impl Demands {
 impl Metrics {
     /// Sets what is wanted and held in a pool.
     fn wants(&self, demand: &PoolDemand) {
-        for (state, amount) in [("wanted", demand.wanted), ("held", demand.held)] {
+        for (state, amount) in [("wanted", demand.taken.wanted), ("held", demand.taken.held)] {
             let label = InPool { pool: demand.pool.clone(), state };
             self.pool_places.get_or_create(&label).set(amount.places.into());
             self.pool_cores.get_or_create(&label).set(cores(amount));
@@ -155,7 +115,10 @@ mod tests {
     use tokio_util::task::TaskTracker;
 
     use super::*;
-    use crate::domain::{Cores, Resources};
+    use crate::{
+        domain::{Cores, Resources},
+        placement::tickets,
+    };
 
     const POOLS: &str = "[[pool]]\nname = \"small\"\n[[pool]]\nname = \"big\"\non_demand = true\n";
 
@@ -166,8 +129,8 @@ mod tests {
         let metrics = Arc::new(Metrics::new());
         let placing = Placing::open(Some(file), Arc::clone(&metrics)).unwrap();
         let tickets = tickets.to_vec();
-        let of = move |pool: &str| tickets.iter().find(|demand| demand.pool == pool).cloned();
-        (Demands::new(placing, of), dir, metrics)
+        placing.ask_tickets(move |pool| tickets.iter().find(|demand| demand.pool == pool).cloned());
+        (Demands::new(placing), dir, metrics)
     }
 
     fn amount(places: u32) -> Amount {
@@ -184,14 +147,14 @@ mod tests {
         let ticket = tickets::Demand { pool: "big".into(), queued: amount(3), held: amount(2), attended: 1 };
         let elsewhere = tickets::Demand { pool: "gone".into(), ..ticket };
         let (demands, _dir, _) = demands(&[ticket, elsewhere]);
-        let places = demands.0.placing.places();
+        let places = demands.0.places();
         let sizes = two_cores_and_a_gib();
         let _open = [places.hold("big", &sizes, true), places.hold("big", &sizes, false)];
         let all = demands.all();
         assert_eq!(all.len(), 2);
-        assert_eq!((all[0].pool.as_str(), all[0].all()), ("small", Amount::default()));
+        assert_eq!((all[0].pool.as_str(), all[0].taken.all()), ("small", Amount::default()));
         let big = &all[1];
-        assert_eq!((big.wanted, big.held, big.on_demand), (amount(3), amount(3), true));
+        assert_eq!((big.taken.wanted, big.taken.held, big.on_demand), (amount(3), amount(3), true));
         assert_eq!(demands.of("pool", "big").unwrap(), *big);
     }
 
@@ -199,12 +162,12 @@ mod tests {
     fn attempts_with_tickets_that_name_no_pool_hide_none_without_a_ticket() {
         let ticket = tickets::Demand { pool: "big".into(), queued: amount(0), held: amount(5), attended: 5 };
         let (demands, _dir, _) = demands(&[ticket]);
-        let places = demands.0.placing.places();
+        let places = demands.0.places();
         let _open: Vec<_> = (0..3).map(|_| places.hold("big", &two_cores_and_a_gib(), false)).collect();
-        assert_eq!(demands.of("pool", "big").unwrap().held, amount(8));
+        assert_eq!(demands.of("pool", "big").unwrap().taken.held, amount(8));
         // one of the five names it, and counts as before
         let _named = places.hold("big", &two_cores_and_a_gib(), true);
-        assert_eq!(demands.of("pool", "big").unwrap().held, amount(8));
+        assert_eq!(demands.of("pool", "big").unwrap().taken.held, amount(8));
     }
 
     #[test]
@@ -216,7 +179,7 @@ mod tests {
         }
         let fault = demands.of("pool", &"x".repeat(1 << 20)).unwrap_err();
         assert!(fault.description.len() < 200);
-        let none = Demands::new(Placing::open(None, Arc::new(Metrics::new())).unwrap(), |_| None);
+        let none = Demands::new(Placing::open(None, Arc::new(Metrics::new())).unwrap());
         assert!(none.of("pool", "x").unwrap_err().description.contains("no file of pools"));
     }
 
@@ -237,7 +200,7 @@ mod tests {
             assert!(text.contains(line), "{line} is missing in {text}");
         }
         fs::write(dir.path().join("pools.toml"), "[[pool]]\nname = \"big\"\n").unwrap();
-        demands.0.placing.look(true);
+        demands.0.look(true);
         tokio::time::sleep(TELL * 2).await;
         let text = metrics.encode().unwrap();
         assert!(text.contains("pool=\"big\"") && !text.contains("pool=\"small\""), "{text}");

@@ -14,7 +14,7 @@ use std::{
     collections::HashMap,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
@@ -35,9 +35,11 @@ use crate::{
     },
     log::AUDIT,
     metrics::{Kind, Metrics},
-    reload::{self, Stamp},
+    reload::{self, Kept, Stamp},
 };
 
+/// The setting that names the file.
+const WHAT: &str = "access_file";
 /// Refusals that are logged in one second; all of them are counted.
 const LOGGED: u64 = 10;
 
@@ -54,9 +56,8 @@ pub(crate) struct Guard(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     file: Option<PathBuf>,
-    in_force: RwLock<Option<Arc<Access>>>,
-    /// Of the files as they were read last, right or wrong.
-    stamps: Mutex<Vec<Look>>,
+    /// Nobody is asked who he is without a file.
+    kept: Kept<Option<Access>, Vec<Look>>,
     /// The issuers in force whose keys are fetched.
     origins: Mutex<Origins>,
     origins_changed: Notify,
@@ -83,8 +84,7 @@ impl Guard {
         };
         Ok(Self(Arc::new(Shared {
             file,
-            in_force: RwLock::new(access.context("access_file")?.map(Arc::new)),
-            stamps: Mutex::new(stamps),
+            kept: Kept::new(WHAT, Arc::new(access.context(WHAT)?), stamps),
             origins: Mutex::new(origins),
             origins_changed: Notify::new(),
             usages,
@@ -123,10 +123,10 @@ impl Guard {
         certificate: &[String],
         roles: Roles,
     ) -> Result<Arc<Identity>, Denied> {
-        let access = self.0.in_force.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(access) = access else { return Ok(Identity::anyone()) };
+        let access = self.0.kept.now();
+        let Some(access) = &*access else { return Ok(Identity::anyone()) };
         let token = authorization.map(bearer).transpose()?;
-        let identity = access.identify(token.as_deref(), certificate, self.now())?;
+        let identity = access.identify(token.as_deref(), certificate, self.now(), Instant::now())?;
         let name = Arc::clone(&identity.name);
         if identity.roles.has_one_of(roles) { Ok(identity) } else { Err(Denied::NotAllowed { name, roles }) }
     }
@@ -173,13 +173,21 @@ impl Guard {
         }
     }
 
+    /// Counts that a caller told of what is not his, and logs it unless many refusals came within this second.
+    pub(crate) fn told_of_others(&self, caller: &Identity, what: &str) {
+        self.0.metrics.access_refused.get_or_create(&Kind::of("told_of_others")).inc();
+        if self.may_log(self.now()) {
+            tracing::warn!(target: AUDIT, caller = %caller.name, what, "a caller told of a project that is not his");
+        }
+    }
+
     /// Takes changed files and keys over until `end`.
     ///
     /// # Errors
     /// The signal cannot be heard.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
         let keys = rotate::keep_all(Arc::clone(&self.0), end.clone());
-        let files = reload::watch("access_file", end, move |asked| self.look(asked));
+        let files = reload::watch(WHAT, end, move |asked| self.look(asked));
         tokio::try_join!(files, keys).map(|_both| ())
     }
 
@@ -187,8 +195,7 @@ impl Guard {
     fn tell(&self) {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.0.metrics.access_callers.set(gauge(self.0.usages.callers()));
-        let access = self.0.in_force.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let tokens = access.map_or(0, |access| access.remembered());
+        let tokens = (*self.0.kept.now()).as_ref().map_or(0, Access::remembered);
         self.0.metrics.access_tokens.set(gauge(tokens));
     }
 
@@ -196,29 +203,22 @@ impl Guard {
     pub(crate) fn look(&self, asked: bool) {
         let Some(path) = &self.0.file else { return };
         self.tell();
-        let mut stamps = self.0.stamps.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed = stamps.iter().any(|known| stamp(&known.0) != *known);
-        if !changed && !asked {
-            return;
-        }
-        let mut origins = self.0.origins.lock().unwrap_or_else(PoisonError::into_inner);
-        let read = Read::new(path, &origins, &self.0.usages);
-        *stamps = read.stamps;
-        self.0.metrics.access_file_refused.set(i64::from(read.access.is_err()));
-        let kind = if read.access.is_ok() { "taken" } else { "refused" };
-        self.0.metrics.access_reloads.get_or_create(&Kind::of(kind)).inc();
-        match read.access {
-            Ok(access) => {
-                tracing::info!(target: AUDIT, ?access, "took the file of access over");
-                *origins = read.origins;
-                *self.0.in_force.write().unwrap_or_else(PoisonError::into_inner) = access.map(Arc::new);
-                self.0.origins_changed.notify_one();
-                self.0.changes.send_modify(|changes| *changes += 1);
-            }
-            Err(error) => {
-                let error = format!("{error:#}");
-                tracing::error!(error, "the file of access is refused; the one in force stays");
-            }
+        let Shared { kept, origins, usages, metrics, .. } = &*self.0;
+        let stamps = |known: &Vec<Look>| known.iter().map(|(path, _)| stamp(path)).collect();
+        let read = |stamps: &mut Vec<Look>| {
+            let mut origins = origins.lock().unwrap_or_else(PoisonError::into_inner);
+            let read = Read::new(path, &origins, usages);
+            *stamps = read.stamps;
+            let access = read.access?;
+            *origins = read.origins;
+            Ok(Arc::new(access))
+        };
+        let taken = kept.look(asked, stamps, read, &metrics.access_reloads);
+        metrics.access_file_refused.set(i64::from(kept.is_refused()));
+        if let Some(access) = taken {
+            tracing::info!(target: AUDIT, ?access, "took the file of access over");
+            self.0.origins_changed.notify_one();
+            self.0.changes.send_modify(|changes| *changes += 1);
         }
     }
 }
@@ -252,7 +252,8 @@ impl Read {
             let mut origins = origins.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(origins.entry(origin).or_insert(place))
         };
-        let access = Access::new(file, Sources { read: &read, usages, fetched: &fetched });
+        let access =
+            Access::new(file, Sources { read: &read, usages, moment: Instant::now(), fetched: &fetched });
         let access = access.map(Some).map_err(|wrong| anyhow!("{}: {wrong}", path.display()));
         Self { access, stamps, origins: origins.into_inner().unwrap_or_else(PoisonError::into_inner) }
     }

@@ -8,21 +8,24 @@ mod read;
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    domain::{Evidence, History, Key, Verdict},
+    domain::{AttemptId, Evidence, History, Key, Verdict},
     learned::Learned,
-    metrics::{Kind, Metrics},
+    metrics::Metrics,
     predict,
-    reload::{self, Stamp},
+    reload::{self, Kept, Stamp},
     retry::{self, Flaky, Known, Policy, Rules, Seen},
 };
 pub(crate) use read::rules;
 use read::stamps;
+
+/// What the files are, for people.
+const WHAT: &str = "rules and retry policy";
 
 /// Failures kept, each a key with a signature: about 30 MB.
 const FAILURES: usize = 50_000;
@@ -52,9 +55,8 @@ pub(crate) struct Judging(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     sources: Sources,
-    in_force: RwLock<Arc<InForce>>,
-    /// `None` if the files could not be looked at.
-    stamps: Mutex<Option<Vec<Stamp>>>,
+    /// The files look like `None` if one of them could not be looked at.
+    kept: Kept<InForce, Option<Vec<Stamp>>>,
     seen: Mutex<Seen>,
     metrics: Arc<Metrics>,
 }
@@ -65,11 +67,10 @@ impl Judging {
     /// # Errors
     /// A directory or a file cannot be read, or is wrong: all mistakes of all files.
     pub(crate) fn open(sources: Sources, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
-        // before the files are read: what changes meanwhile is read again
         let stamps = stamps(&sources)?;
-        let in_force = RwLock::new(Arc::new(InForce::read(&sources)?));
+        let kept = Kept::new(WHAT, InForce::read(&sources)?, Some(stamps));
         let seen = Mutex::new(Seen::new(FAILURES));
-        Ok(Self(Arc::new(Shared { sources, in_force, stamps: Mutex::new(Some(stamps)), seen, metrics })))
+        Ok(Self(Arc::new(Shared { sources, kept, seen, metrics })))
     }
 
     /// The verdict on what is known of an ended attempt. Reads a log line by line: not for a thread that serves others.
@@ -79,13 +80,13 @@ impl Judging {
         learned: &Learned,
         settings: &predict::Settings,
     ) -> Verdict {
-        let in_force = Arc::clone(&self.0.in_force.read().unwrap_or_else(PoisonError::into_inner));
+        let in_force = self.0.kept.now();
         let InForce { rules, policy } = &*in_force;
         // what takes long is done before anything is locked: who learns and who predicts would wait for it
         let finding = retry::classify(evidence, rules);
         learned.read(|history| {
             let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            retry::judge_found(evidence, finding, &Known { rules, history, seen: &seen, settings, policy })
+            retry::judge(evidence, finding, &Known { history, seen: &seen, settings, policy })
         })
     }
 
@@ -99,48 +100,39 @@ impl Judging {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).learn(key, verdict);
     }
 
+    /// Forgets the lines of these verdicts, which have lost them.
+    pub(crate) fn drop_lines(&self, verdicts: &[Verdict]) {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).drop_lines(verdicts);
+    }
+
+    /// Unlearns the verdicts on an attempt.
+    pub(crate) fn unlearn(&self, attempt: &AttemptId) {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).unlearn(attempt);
+    }
+
     /// Takes changed rules and terms over until `end`, and reads all of them again at each SIGHUP.
     ///
     /// # Errors
     /// The signal cannot be heard.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
-        reload::watch("rules and retry policy", end, move |asked| self.look(asked)).await
+        reload::watch(WHAT, end, move |asked| self.look(asked)).await
     }
 
-    /// Reads everything again if a file has changed, or if somebody `asked`. A change is looked at once, so that a file that
-    /// stays wrong is named once.
+    /// Reads everything again if a file has changed, or if somebody `asked`.
     fn look(&self, asked: bool) {
-        let now = stamps(&self.0.sources);
-        let mut known = self.0.stamps.lock().unwrap_or_else(PoisonError::into_inner);
-        if !asked && now.as_ref().ok() == known.as_ref() {
-            return;
-        }
-        *known = now.as_ref().ok().cloned();
-        self.tell(now.and_then(|_changed| InForce::read(&self.0.sources)));
-    }
-
-    /// Puts into force what was read, or says why not: the log line and the counter.
-    fn tell(&self, read: anyhow::Result<InForce>) {
-        let metrics = &self.0.metrics;
-        metrics.rules_refused.set(i64::from(read.is_err()));
-        let kind = if read.is_ok() { "taken" } else { "refused" };
-        metrics.rules_reloads.get_or_create(&Kind::of(kind)).inc();
-        match read {
-            Ok(read) => {
-                let (rules, terms) = (read.rules.len(), read.policy.terms.len());
-                *self.0.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
-                tracing::info!(rules, terms, "took rules and retry policy over");
-            }
-            Err(error) => {
-                let error = format!("{error:#}");
-                tracing::error!(error, "rules and retry policy are refused; those in force stay");
-            }
+        let Shared { sources, kept, metrics, .. } = &*self.0;
+        let stamps = |_before: &_| stamps(sources).ok();
+        let taken = kept.look(asked, stamps, |_now| InForce::read(sources), &metrics.rules_reloads);
+        metrics.rules_refused.set(i64::from(kept.is_refused()));
+        if let Some(taken) = taken {
+            let (rules, terms) = (taken.rules.len(), taken.policy.terms.len());
+            tracing::info!(rules, terms, "took rules and retry policy over");
         }
     }
 }
 
 impl InForce {
-    fn read(sources: &Sources) -> anyhow::Result<Self> {
+    fn read(sources: &Sources) -> anyhow::Result<Arc<Self>> {
         let rules = sources.rules_dir.as_deref().map(rules);
         let terms = sources.policy_file.as_deref().map(read::terms);
         let both = read::both(rules.transpose(), terms.transpose())?;
@@ -148,7 +140,7 @@ impl InForce {
         if let Some(terms) = both.1 {
             policy.terms = terms;
         }
-        Ok(Self { rules: both.0.unwrap_or_else(Rules::built_in), policy })
+        Ok(Arc::new(Self { rules: both.0.unwrap_or_else(Rules::built_in), policy }))
     }
 }
 

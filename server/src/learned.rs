@@ -108,6 +108,12 @@ impl Learned {
         }
     }
 
+    /// Unlearns an attempt: it is gone from the disk, and was not what it said.
+    pub(crate) fn unlearn(&self, id: &AttemptId) {
+        self.removed(id);
+        self.history.write().unwrap_or_else(PoisonError::into_inner).unlearn(id);
+    }
+
     /// For how many trusted, and for how many untrusted attempts there is room.
     pub(crate) fn room(&self) -> [Room; 2] {
         self.read(History::room)

@@ -194,6 +194,8 @@ metrics! {
         "Samples that came again and were acknowledged again";
     samples_lost: Counter = "ingest_samples_lost", "Samples that agents had to drop";
     refusals: Kinds = "ingest_refusals", "Requests that were refused, by kind";
+    ousted: Kinds = "ousted",
+        "What was dropped because the agent of the job came whose id it had: open and ended attempts, tickets";
     open_attempts: Gauge = "ingest_open_attempts", "Attempts that have not ended";
     open_attempts_max: Gauge = "ingest_open_attempts_max", "Attempts that may be open at once";
     silent_attempts: Gauge = "ingest_silent_attempts",
@@ -222,6 +224,8 @@ metrics! {
     series_blocks: Kinds = "store_old_blocks", "Blocks of old samples that were made smaller or removed";
     summaries_removed: Counter = "summaries_removed",
         "Ended attempts that were older than the bound on their age and are gone";
+    log_lines_removed: Counter = "log_lines_removed",
+        "Verdicts whose lines of logs were older than the bound on their age and are gone";
     store_bytes: Bytes = "store", "Disk that the store takes", in Unit::Bytes;
     series_max_bytes: Bytes = "store_series_max", "Most bytes of sealed samples; 0 without a bound",
         in Unit::Bytes;

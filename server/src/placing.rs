@@ -1,26 +1,32 @@
-//! Where attempts should run, shared: the operator's file of pools, which may change while the server runs, and how many
-//! attempts are open in each pool.
+//! Where attempts should run, shared: the operator's file of pools, which may change while the server runs, and how busy each pool
+//! is.
 //!
 //! The file is read again when it has changed, and at SIGHUP. One that is wrong is named, and what was in force stays in force.
 
 mod open;
+mod taken;
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::Arc,
 };
 
 use anyhow::{Context as _, anyhow, bail};
+use taken::OfTickets;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     admission::Aim,
     domain::{Key, Prediction},
     metrics::{Kind, Metrics},
-    placement::{Needs, Place, Placement, Subject},
-    reload::{self, Stamp},
+    placement::{Needs, Place, Placement, Subject, tickets::Demand},
+    reload::{self, Kept, Stamp},
 };
-pub(crate) use open::{Held, OpenPlaces, sum};
+pub(crate) use open::{Held, OpenPlaces};
+pub(crate) use taken::Taken;
+
+/// The setting that names the file.
+const WHAT: &str = "pools_file";
 
 /// A handle on what attempts are put by.
 #[derive(Debug, Clone)]
@@ -29,10 +35,10 @@ pub(crate) struct Placing(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     file: Option<PathBuf>,
-    in_force: RwLock<Arc<Placement>>,
-    /// `None` if the file could not be looked at.
-    stamp: Mutex<Option<Stamp>>,
+    /// The file looks like `None` if it could not be looked at.
+    kept: Kept<Placement, Option<Stamp>>,
     open: OpenPlaces,
+    tickets: OfTickets,
     metrics: Arc<Metrics>,
 }
 
@@ -42,23 +48,37 @@ impl Placing {
     /// # Errors
     /// The file cannot be read, or is wrong: all mistakes.
     pub(crate) fn open(file: Option<PathBuf>, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
-        // before the file is read: what changes meanwhile is read again
-        let stamp = file.as_deref().map(reload::stamp).transpose().context("pools_file")?;
+        let stamp = file.as_deref().map(reload::stamp).transpose().context(WHAT)?;
         let placement = file.as_deref().map(read).transpose()?.unwrap_or_default();
         tell_warnings(&placement);
-        let in_force = RwLock::new(Arc::new(placement));
-        let stamp = Mutex::new(stamp);
-        Ok(Self(Arc::new(Shared { file, in_force, stamp, open: OpenPlaces::default(), metrics })))
+        let kept = Kept::new(WHAT, Arc::new(placement), stamp);
+        let (open, tickets) = (OpenPlaces::default(), OfTickets::default());
+        Ok(Self(Arc::new(Shared { file, kept, open, tickets, metrics })))
     }
 
     /// What is in force.
     pub(crate) fn now(&self) -> Arc<Placement> {
-        Arc::clone(&self.0.in_force.read().unwrap_or_else(PoisonError::into_inner))
+        self.0.kept.now()
     }
 
     /// The attempts that are open, by pool.
     pub(crate) fn places(&self) -> &OpenPlaces {
         &self.0.open
+    }
+
+    /// Says where tickets are asked for, from now on: what is wanted and held in one pool, `None` if nothing is.
+    pub(crate) fn ask_tickets(&self, tickets: impl Fn(&str) -> Option<Demand> + Send + Sync + 'static) {
+        self.0.tickets.set(Arc::new(tickets));
+    }
+
+    /// What is wanted and held in a pool.
+    pub(crate) fn taken(&self, pool: &str) -> Taken {
+        Taken::of(self.0.tickets.of(pool), self.0.open.of(pool))
+    }
+
+    /// How many builds are in a pool: whoever waits for a place there makes it as busy as who runs there.
+    pub(crate) fn busy(&self, pool: &str) -> u32 {
+        self.taken(pool).all().places
     }
 
     /// A prediction with the pool for it, lowered to that pool where it must be.
@@ -78,7 +98,7 @@ impl Placing {
 
     /// The same for the record: nobody is told, so it is not counted.
     pub(crate) fn lowered(&self, key: &Key, prediction: Prediction) -> Prediction {
-        self.now().put(&Subject::of(key), prediction, &|pool| self.0.open.count(pool))
+        self.now().put(&Subject::of(key), prediction, &|pool| self.busy(pool))
     }
 
     /// Where a pod of this key shall run that asks for so much: in `predicted` if it fits there, else where it would be put. A pod
@@ -89,7 +109,7 @@ impl Placing {
         // on nodes with other processors its image would not run, and with labels of both it would wait for ever
         let is_unsure = subject.family.is_empty() && now.is_mixed();
         let pool = now.pool(predicted).filter(|pool| !is_unsure && pool.takes(needs));
-        let choice = || now.choose(&subject, needs, &|pool| self.0.open.count(pool));
+        let choice = || now.choose(&subject, needs, &|pool| self.busy(pool));
         let (pool, reason) = match pool {
             Some(pool) => (Some(pool), format!("pool {}", pool.name)),
             None if now.pools().is_empty() => (None, String::new()),
@@ -117,23 +137,23 @@ impl Placing {
     /// # Errors
     /// The signal cannot be heard.
     pub(crate) async fn watch(self, end: CancellationToken) -> anyhow::Result<()> {
-        reload::watch("pools_file", end, move |asked| self.look(asked)).await
+        reload::watch(WHAT, end, move |asked| self.look(asked)).await
     }
 
     /// Reads the file again if it has changed, or if somebody `asked`.
     pub(crate) fn look(&self, asked: bool) {
-        let Some(file) = self.0.file.as_deref() else { return };
-        let now = reload::stamp(file);
-        let mut known = self.0.stamp.lock().unwrap_or_else(PoisonError::into_inner);
-        if !asked && now.as_ref().ok() == known.as_ref() {
-            return;
+        let Shared { file: Some(file), kept, metrics, .. } = &*self.0 else { return };
+        let (stamp, read) = (|_before: &_| reload::stamp(file).ok(), |_now: &mut _| self.read_again(file));
+        let taken = kept.look(asked, stamp, read, &metrics.pools_reloads);
+        metrics.pools_refused.set(i64::from(kept.is_refused()));
+        if let Some(taken) = taken {
+            tell_warnings(&taken);
+            tracing::info!(pools = taken.pools().len(), rules = taken.rules(), "took pools over");
         }
-        *known = now.as_ref().ok().cloned();
-        self.tell(now.context("pools_file").and_then(|_changed| self.read_again(file)));
     }
 
     /// A file from which all pools are gone at once is being written, or was emptied by mistake.
-    fn read_again(&self, file: &Path) -> anyhow::Result<Placement> {
+    fn read_again(&self, file: &Path) -> anyhow::Result<Arc<Placement>> {
         let (read, before) = (read(file)?, self.now().pools().len());
         if read.pools().is_empty() && before > 0 {
             bail!(
@@ -141,27 +161,7 @@ impl Placing {
                 file.display()
             );
         }
-        Ok(read)
-    }
-
-    /// Puts into force what was read, or says why not: the log line and the counter.
-    fn tell(&self, read: anyhow::Result<Placement>) {
-        let metrics = &self.0.metrics;
-        metrics.pools_refused.set(i64::from(read.is_err()));
-        let kind = if read.is_ok() { "taken" } else { "refused" };
-        metrics.pools_reloads.get_or_create(&Kind::of(kind)).inc();
-        match read {
-            Ok(read) => {
-                let (pools, rules) = (read.pools().len(), read.rules());
-                tell_warnings(&read);
-                *self.0.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
-                tracing::info!(pools, rules, "took pools over");
-            }
-            Err(error) => {
-                let error = format!("{error:#}");
-                tracing::error!(error, "the file of pools is refused; what was in force stays");
-            }
-        }
+        Ok(Arc::new(read))
     }
 }
 
@@ -175,7 +175,7 @@ pub(crate) fn read(file: &Path) -> anyhow::Result<Placement> {
         let text = reload::text(file, bytes)?;
         Placement::parse(&text).map_err(|wrong| anyhow!("{}:\n{wrong}", file.display()))
     };
-    read().context("pools_file")
+    read().context(WHAT)
 }
 
 fn tell_warnings(placement: &Placement) {

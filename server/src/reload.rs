@@ -1,9 +1,12 @@
 //! Files of the operator that are read again while the server runs: when one of them has changed, and at SIGHUP.
 
+mod kept;
+
 use std::{fs, io::Read as _, path::Path, time::Duration};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use axum::http::HeaderValue;
+pub(crate) use kept::Kept;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 

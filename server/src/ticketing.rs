@@ -80,6 +80,8 @@ impl Ticketing {
             clock,
             began: Instant::now(),
         });
+        let known = Arc::downgrade(&shared);
+        shared.placing.ask_tickets(move |pool| known.upgrade()?.desk().tickets.demand_in(pool));
         (Self(Arc::clone(&shared)), Keeper(shared))
     }
 
@@ -134,6 +136,7 @@ impl Ticketing {
             if let Some(ended) = desk.ended_as(id, &claim) {
                 return Ok(ended);
             }
+            desk.oust(id, &claim, now);
             let is_new = desk.tickets.get(id).is_none();
             let changes = desk.tickets.open(id, claim, now)?;
             if is_new {
@@ -142,6 +145,8 @@ impl Ticketing {
             desk.note(changes, now);
             desk.view(id, now)
         });
+        // also if it is refused: another one may have ended for it
+        self.0.wake.notify_one();
         self.0.kept(opened).await
     }
 
@@ -245,19 +250,9 @@ impl Ticketing {
         self.0.wake.notify_one();
     }
 
-    /// What is wanted and held in one pool; `None` if nothing is.
-    pub(crate) fn demand_in(&self, pool: &str) -> Option<Demand> {
-        self.0.desk().tickets.demand_in(pool)
-    }
-
     /// What is wanted and held, by pool.
     pub(crate) fn demand(&self) -> Vec<Demand> {
         self.0.desk().tickets.demand()
-    }
-
-    /// Tickets that want or hold a place in a pool.
-    pub(crate) fn wanted(&self, pool: &str) -> u32 {
-        self.0.desk().tickets.wanted(pool)
     }
 }
 

@@ -5,10 +5,7 @@ mod expiry;
 
 use std::{
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::Arc,
 };
 
 use anyhow::{Context as _, ensure};
@@ -26,9 +23,12 @@ use tokio_util::sync::CancellationToken;
 use webpki::EndEntityCert;
 
 use crate::{
-    metrics::{Kind, Metrics},
-    reload::{self, Stamp},
+    metrics::Metrics,
+    reload::{self, Kept, Stamp},
 };
+
+/// What the files are, for people.
+const WHAT: &str = "certificates";
 
 /// The files of a certificate, those that sign it, and its private key; and of whoever signs the certificates of clients.
 #[derive(Debug, Clone)]
@@ -121,11 +121,7 @@ pub(crate) struct Tls(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     files: Certificate,
-    in_force: RwLock<Arc<ServerConfig>>,
-    /// Of the files as they were read last, right or wrong.
-    stamps: Mutex<[Option<Stamp>; 3]>,
-    /// They are wrong.
-    refused: AtomicBool,
+    kept: Kept<ServerConfig, [Option<Stamp>; 3]>,
 }
 
 impl Tls {
@@ -134,36 +130,22 @@ impl Tls {
     /// # Errors
     /// The files are not what they should be.
     pub(crate) fn new(files: Certificate) -> anyhow::Result<Self> {
-        // stamps first: a change between the two is seen at the next look
-        let (stamps, config) = (files.stamps(), files.read()?);
-        let (in_force, stamps) = (RwLock::new(config), Mutex::new(stamps));
-        Ok(Self(Arc::new(Shared { files, in_force, stamps, refused: AtomicBool::new(false) })))
+        let stamps = files.stamps();
+        let kept = Kept::new(WHAT, files.read()?, stamps);
+        Ok(Self(Arc::new(Shared { files, kept })))
     }
 
     /// What shakes hands with the next client. Reads no file: whoever takes connections never waits for a disk.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(Arc::clone(&self.0.in_force.read().unwrap_or_else(PoisonError::into_inner)))
+        TlsAcceptor::from(self.0.kept.now())
     }
 
     /// Takes changed files over. Those that are wrong are named in the log and counted, and the certificate in force stays.
     fn look(&self, asked: bool, metrics: &Metrics) {
-        let Shared { files, in_force, stamps, refused } = &*self.0;
-        let mut known = stamps.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = files.stamps();
-        if now == *known && !asked {
-            return;
-        }
-        *known = now;
-        let read = files.read();
-        refused.store(read.is_err(), Relaxed);
-        let kind = if read.is_ok() { "taken" } else { "refused" };
-        metrics.certificates_reloads.get_or_create(&Kind::of(kind)).inc();
-        match read {
-            Ok(config) => {
-                *in_force.write().unwrap_or_else(PoisonError::into_inner) = config;
-                tracing::info!(certificate = %files.chain.display(), "took a renewed certificate over");
-            }
-            Err(error) => tracing::error!(error = format!("{error:#}"), "the certificate in force stays"),
+        let Shared { files, kept } = &*self.0;
+        let stamps = |_before: &_| files.stamps();
+        if kept.look(asked, stamps, |_now| files.read(), &metrics.certificates_reloads).is_some() {
+            tracing::info!(certificate = %files.chain.display(), "took a renewed certificate over");
         }
     }
 }
@@ -177,7 +159,7 @@ pub(crate) async fn watch(
     metrics: Arc<Metrics>,
     end: CancellationToken,
 ) -> anyhow::Result<()> {
-    reload::watch("certificates", end, move |asked| look(&all, asked, &metrics)).await
+    reload::watch(WHAT, end, move |asked| look(&all, asked, &metrics)).await
 }
 
 /// Looks at the files of all listeners, and says how many of them have wrong ones.
@@ -185,7 +167,7 @@ fn look(all: &[Tls], asked: bool, metrics: &Metrics) {
     for tls in all {
         tls.look(asked, metrics);
     }
-    let refused = all.iter().filter(|tls| tls.0.refused.load(Relaxed)).count();
+    let refused = all.iter().filter(|tls| tls.0.kept.is_refused()).count();
     metrics.certificates_refused.set(i64::try_from(refused).unwrap_or(i64::MAX));
 }
 
@@ -208,6 +190,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::metrics::Kind;
 
     #[test]
     fn a_renewed_certificate_is_taken_over_and_a_wrong_one_leaves_the_old_in_force() {
@@ -222,7 +205,7 @@ mod tests {
         let files =
             Certificate { chain: chain.clone(), key: key.clone(), clients: None, protocols: &[b"h2"] };
         let tls = Tls::new(files).unwrap();
-        let in_force = || Arc::clone(&tls.0.in_force.read().unwrap());
+        let in_force = || tls.0.kept.now();
         let (first, metrics) = (in_force(), Metrics::new());
         let look = |asked| look(std::slice::from_ref(&tls), asked, &metrics);
         look(false);

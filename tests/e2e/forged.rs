@@ -196,7 +196,25 @@ async fn who_may_tell_of_one_project_tells_nothing_of_another() {
         let (told, answer) = site.post(&bearer(token), &canceled(JOB, project));
         assert_eq!(told, status, "{token} of {project:?}: {answer}");
     }
+    // as GitLab sends the secret of a project's hook: what it tells of others gets one answer, whether they are known or not
+    let secret = |secret: &str| format!("{JSON}X-Gitlab-Token: {secret}\r\n");
+    let refused = |job, project: &str| {
+        let (told, answer) = site.post(&secret("theirs"), &canceled(job, project));
+        assert_eq!(told, 403, "{answer}");
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    };
+    let answer = refused(JOB, "our/one");
+    for (job, project) in [(JOB, "their/one"), (9, "our/one"), (9, "no/such"), (9, "")] {
+        assert_eq!(refused(job, project), answer, "{job} of {project:?}");
+    }
+    assert_eq!(site.post(&secret("made-up"), &canceled(JOB, "our/one")).0, 401);
+    assert_eq!(site.post(&secret("reader"), &canceled(JOB, "our/one")).0, 403);
+    let both = format!("{}Authorization: Bearer theirs\r\n", secret("ours"));
+    assert_eq!(site.post(&both, &canceled(JOB, "our/one")).0, 403, "the usual header counts first");
+    let log = site.server.log().unwrap();
+    assert!(log.contains("a caller told of a project that is not his"), "{log}");
     assert_eq!(site.cause().await, before);
     assert_eq!(site.post(&bearer("theirs"), &canceled(8, "their/one")).0, 200, "its own");
-    site.is_told(&bearer("ours"), &canceled(JOB, "our/one")).await;
+    assert_eq!(site.post(&secret("theirs"), &canceled(10, "their/one")).0, 200, "its own");
+    site.is_told(&secret("ours"), &canceled(JOB, "our/one")).await;
 }

@@ -39,6 +39,7 @@ mod roles;
 mod see;
 mod settings;
 mod shadow;
+mod squatter;
 mod stop;
 mod store_ops;
 mod tenants;

@@ -83,7 +83,7 @@ async fn a_busy_pool_is_known_through_a_kill_and_free_when_its_attempt_ends() {
     assert_eq!(open(&server).await, 1);
     let kernel = predict(&server, "kernel").await;
     assert!(
-        kernel.pool == "normal" && kernel.pool_reason.contains("1 attempts are open there"),
+        kernel.pool == "normal" && kernel.pool_reason.contains("1 builds run or wait there"),
         "{kernel:?}"
     );
     server.kill().unwrap();
@@ -147,7 +147,7 @@ fn the_file_that_comes_with_the_program_can_be_tried_out() {
         "not in README: {text}"
     );
     let text = said(&["--open", "powerful=4", "--key", "label.kind=auto", "--key", "label.security=true"]);
-    assert!(text.contains("4 attempts are open there: pool normal"), "{text}");
+    assert!(text.contains("4 builds run or wait there: pool normal"), "{text}");
     assert!(text.contains("priority class ci-high"), "{text}");
     let json: serde_json::Value = serde_json::from_str(&said(&["--output", "json"])).unwrap();
     assert_eq!((&json["pool"], &json["rules"][0]["takes"]), (&"powerful".into(), &true.into()));

@@ -11,10 +11,10 @@ use plimsoll_tests::{Agent, Programs, Server};
 use crate::access::TOKENS;
 
 /// The token is `other-secret`.
-const OTHER: &str = r#"
+pub(crate) const OTHER: &str = r#"
     [[token]]
     name = "other"
-    sha256 = "OTHER"
+    sha256 = "9c0ee26e4a1fbb028187486a7ea91f81f8ab81fcf467cba75107dbd3a64244d7"
     roles = ["reader", "caller"]
     projects = ["other/*"]
 "#;
@@ -63,7 +63,7 @@ impl Site {
     fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let access = dir.path().join("access.toml");
-        fs::write(&access, [TOKENS, &OTHER.replace("OTHER", &sha256("other-secret"))].concat()).unwrap();
+        fs::write(&access, [TOKENS, OTHER].concat()).unwrap();
         let access = access.display().to_string();
         let options = ["--access-file", &access, "--private-labels", "customer,hr-*", "--private-logs", "on"];
         let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();

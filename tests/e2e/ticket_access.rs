@@ -7,21 +7,15 @@ use plimsoll_tests::{Programs, Server};
 use tonic::{Code, Request, Status, metadata::MetadataValue, transport::Channel};
 use tonic_types::StatusExt as _;
 
-use crate::{access::TOKENS, tenants::sha256};
+use crate::{access::TOKENS, tenants::OTHER};
 
 const POOLS: &str = "[[pool]]\nname = \"big\"\nat_once = 1\n[tickets]\neach_owner = 3\n";
 
-/// The tokens are `other-secret` and `root-secret`.
-const MORE: &str = r#"
-    [[token]]
-    name = "other"
-    sha256 = "OTHER"
-    roles = ["reader", "caller"]
-    projects = ["other/*"]
-
+/// The token is `root-secret`.
+const ROOT: &str = r#"
     [[token]]
     name = "root"
-    sha256 = "ROOT"
+    sha256 = "633cd8d24fedcc77768b4ec31de07894220aeaddbaaecec2b92c5d60cb7f25f8"
     roles = ["caller", "operator"]
 "#;
 
@@ -41,12 +35,12 @@ type Refused = (Code, String);
 impl Site {
     fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let more = MORE.replace("OTHER", &sha256("other-secret")).replace("ROOT", &sha256("root-secret"));
         let write = |name: &str, text: &str| {
             fs::write(dir.path().join(name), text).unwrap();
             dir.path().join(name).display().to_string()
         };
-        let (access, pools) = (write("access.toml", &[TOKENS, &more].concat()), write("pools.toml", POOLS));
+        let access = write("access.toml", &[TOKENS, OTHER, ROOT].concat());
+        let pools = write("pools.toml", POOLS);
         let options = ["--access-file", &access, "--pools-file", &pools];
         let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
         Self { _dir: dir, server }

@@ -109,9 +109,9 @@ async fn filled(settings: &StoreSettings) -> Store {
     let sample = |n: u64| Sample { elapsed: Millis(n * 1000), ..Sample::default() };
     let mut batch = Batch::default();
     put_attempt(&mut batch, &attempt).unwrap();
-    append_fragment(&mut batch, &attempt.id, 1, 0, &[sample(1), sample(2)]).unwrap();
+    append_fragment(&mut batch, &attempt.id, 1, 0, [sample(1), sample(2)]).unwrap();
     let rest: Vec<Sample> = (4..=100).map(sample).collect();
-    append_fragment(&mut batch, &attempt.id, 4, 1, &rest).unwrap();
+    append_fragment(&mut batch, &attempt.id, 4, 1, rest).unwrap();
     store.commit(batch).await.unwrap();
     let (progress, totals) = (Progress::default(), Totals::default());
     let summary = Summary::of(&attempt, &progress, &totals, Millis(100_000), Some(Exit::Code(0)));

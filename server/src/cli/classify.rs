@@ -166,14 +166,13 @@ impl Classify {
         let evidence = mask::evidence(failure.evidence(self.log_only));
         let finding = retry::classify(&evidence, rules);
         let known = Known {
-            rules,
             history: &History::new(1),
             seen: &Seen::new(1),
             settings: &config.predict,
             policy: &config.retry,
         };
         let cause = finding.cause.map_or("none", Cause::as_str);
-        let verdict = retry::judge_found(&evidence, finding, &known);
+        let verdict = retry::judge(&evidence, finding, &known);
         let judged = Judged {
             id: &id,
             cause,

@@ -51,7 +51,7 @@ struct Test {
     /// Wall time that 95 % of them are.
     #[arg(long, value_name = "TIME", value_parser = time)]
     wall_p95: Option<u64>,
-    /// Attempts that are open in a pool.
+    /// Builds that run or wait in a pool.
     #[arg(long, value_name = "POOL=N", value_parser = open)]
     open: Vec<(String, u32)>,
     /// Form of the result.

@@ -85,6 +85,9 @@ pub struct Args {
     /// Age after which an ended attempt goes as a whole [default: never].
     #[arg(long, value_name = "TIME")]
     summaries_keep_for: Option<String>,
+    /// Age after which lines of logs go from verdicts, which stay without them [default: as long as the verdict].
+    #[arg(long, value_name = "TIME")]
+    log_lines_keep_for: Option<String>,
     /// Most bytes of samples of ended attempts; the oldest go first [default: no bound].
     #[arg(long, value_name = "SIZE")]
     series_max_bytes: Option<String>,
@@ -284,6 +287,7 @@ impl Args {
             ("series_full_for", &self.series_full_for),
             ("series_keep_for", &self.series_keep_for),
             ("summaries_keep_for", &self.summaries_keep_for),
+            ("log_lines_keep_for", &self.log_lines_keep_for),
             ("series_max_bytes", &self.series_max_bytes),
             ("drain_timeout", &self.drain_timeout),
             ("default_memory_request", &self.default_memory_request),

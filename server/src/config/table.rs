@@ -76,6 +76,11 @@ pub(super) const SETTINGS: &[Setting] = &[
     >| {
         t.map(|time| humantime::format_duration(time).to_string()).unwrap_or_default()
     }),
+    setting!("log_lines_keep_for", retain.log_lines_for, |t| parse::time(t).map(Some), |t: &Option<
+        Duration,
+    >| {
+        t.map(|time| humantime::format_duration(time).to_string()).unwrap_or_default()
+    }),
     setting!("series_max_bytes", retain.max_bytes, |t| parse::size(t).map(Some), |max: &Option<Bytes>| {
         max.map(size).unwrap_or_default()
     }),

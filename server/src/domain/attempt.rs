@@ -95,6 +95,21 @@ pub struct Attempt {
     pub opening: Opening,
 }
 
+impl Attempt {
+    /// Whether `other` is of the same agent, once more. Whoever has learnt another's session has not become him: project and trust
+    /// are proven.
+    pub(crate) fn is_same_agent(&self, other: &Self) -> bool {
+        self.session == other.session
+            && self.key.project == other.key.project
+            && (self.opening.untrusted || !other.opening.untrusted)
+    }
+
+    /// Whether it gives its id up to `other`: one of the job that the id names, which whoever opened this one has not proven.
+    pub(crate) fn yields_to(&self, other: &Self) -> bool {
+        !self.opening.proven && other.opening.proven && !self.is_same_agent(other)
+    }
+}
+
 /// What the server noted of an attempt when it opened: where it runs, whether it may teach, and what was predicted for it then.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -108,6 +123,9 @@ pub struct Opening {
     /// It is measured and judged, and never lowers what others are told.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
+    /// Whoever opened it proved that it is an attempt of its own CI job.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub proven: bool,
     /// The prediction for its key before it taught anything; `None` in records that do not have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Predicted>,

@@ -107,6 +107,20 @@ impl History {
         self.changes += 1;
     }
 
+    /// Unlearns an attempt, as if it had never been; nothing happens if it is not known.
+    pub(crate) fn unlearn(&mut self, id: &AttemptId) {
+        let Some(known) = self.get(id).map(Arc::clone) else { return };
+        self.shelf(&known).remove(&known);
+        self.hold(&known, -1.0);
+        if !known.untrusted && known.need_peak == self.highest {
+            let counts =
+                |brief: &&Arc<Brief>| brief.outcome == Outcome::Succeeded && brief.proven().is_some();
+            let left = self.newest_trusted().filter(counts).map(|brief| brief.need_peak).max();
+            self.highest = left.unwrap_or_default();
+        }
+        self.changes += 1;
+    }
+
     fn shelf(&mut self, attempt: &Brief) -> &mut Shelf {
         if attempt.untrusted { &mut self.untrusted } else { &mut self.trusted }
     }

@@ -1,7 +1,7 @@
 //! The rungs of the ladder of similarity, each with its newest attempts.
 //!
 //! A list goes when the last attempt of its rung goes. Then the last attempts of its keys go too: a list holds the newest of
-//! its rung, and so it holds the last one of all.
+//! its rung, and so it holds the last one of all; unless some were taken out of the middle.
 //!
 //! Rungs with the same attempts share a list until a key comes that stands on some of them alone.
 //!
@@ -15,10 +15,7 @@ mod marks;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use foldhash::fast::RandomState;
 pub(super) use lists::PER_RUNG;
@@ -40,12 +37,20 @@ pub(super) struct Ladder {
 #[derive(Debug, Default)]
 struct Rungs {
     marks: Marks,
-    lists_of: HashMap<Mark, ListId, RandomState>,
+    on: HashMap<Mark, OnRung, RandomState>,
     /// Attempts that are expected on rungs that have no list yet.
     expected: HashMap<Mark, usize, RandomState>,
     lists: Lists,
     /// How often rungs that had one list got two: what was known of lists before does not hold any more.
     splits: u64,
+}
+
+/// What is known of one rung.
+#[derive(Debug, Clone, Copy)]
+struct OnRung {
+    list: ListId,
+    /// Keys with attempts on it. With the last of them it goes.
+    keys: usize,
 }
 
 /// Where the attempts of one key stand. Kept, because to find their lists by their texts takes longer than all the rest.
@@ -61,7 +66,7 @@ struct Standing {
 /// What a key takes beside its texts: places in tables, here and in the statistics, which number what was built.
 const KEY_BYTES: usize = weight::in_table(size_of::<(Arc<Key>, Standing)>())
     + weight::piece(Rung::LADDER.len() * size_of::<ListId>())
-    + (Rung::LADDER.len() - 2) * weight::in_table(size_of::<(Mark, ListId)>())
+    + (Rung::LADDER.len() - 2) * weight::in_table(size_of::<(Mark, OnRung)>())
     + 3 * weight::in_table(size_of::<(Arc<Key>, u64)>());
 
 impl Ladder {
@@ -118,19 +123,35 @@ impl Ladder {
         for id in &standing.lists {
             self.rungs.lists.pop(*id, oldest);
         }
+        self.leave(&oldest.key);
+    }
+
+    /// Removes an attempt, wherever it stands, and what only it needed.
+    pub(super) fn remove(&mut self, brief: &Arc<Brief>) {
+        let Some(standing) = self.keys.get_mut(&brief.key) else { return };
+        standing.renew(&self.rungs, &brief.key);
+        for id in &standing.lists {
+            self.rungs.lists.remove(*id, brief);
+        }
+        self.leave(&brief.key);
+    }
+
+    /// An attempt of this key is gone.
+    fn leave(&mut self, key: &Arc<Key>) {
+        let Some(standing) = self.keys.get_mut(key) else { return };
         standing.attempts = standing.attempts.saturating_sub(1);
         if standing.attempts > 0 {
             return;
         }
-        self.keys.remove(&oldest.key);
-        self.key_bytes = self.key_bytes.saturating_sub(bytes_of(&oldest.key));
-        self.rungs.let_go(&oldest.key);
+        self.keys.remove(key);
+        self.key_bytes = self.key_bytes.saturating_sub(bytes_of(key));
+        self.rungs.let_go(key);
     }
 
     /// Attempts that share the rung's part of `key`, newest first.
     pub(super) fn on_rung(&self, rung: Rung, key: &Key) -> impl DoubleEndedIterator<Item = &Fact> {
-        let Rungs { marks, lists_of, lists, .. } = &self.rungs;
-        let list = lists_of.get(&marks.mark(rung, key)).and_then(|id| lists.get(*id));
+        let Rungs { marks, on, lists, .. } = &self.rungs;
+        let list = on.get(&marks.mark(rung, key)).and_then(|rung| lists.get(rung.list));
         list.into_iter().flat_map(|list| list.iter().rev())
     }
 
@@ -154,44 +175,50 @@ impl Rungs {
     fn place(&mut self, key: &Key) {
         let all: Vec<Mark> = self.marks.of(key).collect();
         let (known, new): (Vec<Mark>, Vec<Mark>) =
-            all.into_iter().partition(|mark| self.lists_of.contains_key(mark));
-        let ids: Vec<Option<ListId>> = known.iter().map(|mark| self.lists_of.get(mark).copied()).collect();
-        for id in once_each(ids.iter().flatten().copied()) {
-            let ours = ids.iter().filter(|known| **known == Some(id)).count();
-            if self.lists.rungs(id) > ours {
-                let own = self.lists.split(id, ours);
-                let marks = known.iter().zip(&ids).filter(|(_, known)| **known == Some(id));
-                self.lists_of.extend(marks.map(|(mark, _)| (*mark, own)));
-                self.splits += 1;
-            }
+            all.into_iter().partition(|mark| self.on.contains_key(mark));
+        let lists = once_each(known.iter().filter_map(|mark| self.on.get(mark)).map(|rung| rung.list));
+        for list in lists {
+            self.part(list, &known);
+        }
+        for mark in &known {
+            self.on.entry(*mark).and_modify(|rung| rung.keys += 1);
         }
         // rungs on which equally many attempts are expected will have the same ones
         let expected: Vec<usize> = new.iter().map(|mark| self.expected.remove(mark).unwrap_or(0)).collect();
         for room in once_each(expected.iter().copied()) {
-            let marks: Vec<Mark> = new
-                .iter()
-                .zip(&expected)
-                .filter(|(_, count)| **count == room)
-                .map(|(mark, _)| *mark)
-                .collect();
-            let id = self.lists.take(marks.len(), room);
-            self.lists_of.extend(marks.into_iter().map(|mark| (mark, id)));
+            let alike = || new.iter().zip(&expected).filter(|(_, count)| **count == room);
+            let list = self.lists.take(alike().count(), room);
+            self.on.extend(alike().map(|(mark, _)| (*mark, OnRung { list, keys: 1 })));
+        }
+    }
+
+    /// Gives those of these rungs that have a list together with others a list of their own.
+    fn part(&mut self, list: ListId, rungs: &[Mark]) {
+        let have_it = |mark: &&Mark| self.on.get(mark).is_some_and(|rung| rung.list == list);
+        let ours: Vec<Mark> = rungs.iter().filter(have_it).copied().collect();
+        if self.lists.rungs(list) > ours.len() {
+            let own = self.lists.split(list, ours.len());
+            for mark in ours {
+                self.on.entry(mark).and_modify(|rung| rung.list = own);
+            }
+            self.splits += 1;
         }
     }
 
     /// The lists of a key that has its place, each once.
     fn lists_of(&self, key: &Key) -> Vec<ListId> {
-        once_each(self.marks.of(key).filter_map(|mark| self.lists_of.get(&mark).copied()))
+        once_each(self.marks.of(key).filter_map(|mark| self.on.get(&mark)).map(|rung| rung.list))
     }
 
     /// Lets go of the rungs of a key that has no attempt any more, as far as no other key stands on them.
     fn let_go(&mut self, key: &Key) {
-        let Self { marks, lists_of, lists, .. } = self;
+        let Self { marks, on, lists, .. } = self;
         for mark in marks.of(key) {
-            let Some(id) = lists_of.get(&mark).copied() else { continue };
-            if lists.get(id).is_some_and(VecDeque::is_empty) {
-                lists_of.remove(&mark);
-                lists.release(id);
+            let Some(rung) = on.get_mut(&mark) else { continue };
+            rung.keys = rung.keys.saturating_sub(1);
+            if rung.keys == 0 {
+                lists.release(rung.list);
+                on.remove(&mark);
             }
         }
     }

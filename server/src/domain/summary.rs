@@ -270,6 +270,13 @@ impl Summary {
         }
     }
 
+    /// Whether it gives its id up to `attempt`: one of the job that the id names, which whoever delivered this one has not proven. What
+    /// has taught gives it up to what may teach alone: nobody else lowers what others are told.
+    pub(crate) fn yields_to(&self, attempt: &Attempt) -> bool {
+        let is_proven = !self.opening.proven && attempt.opening.proven;
+        is_proven && (self.opening.untrusted || !attempt.opening.untrusted)
+    }
+
     /// End by the same clock as the start, milliseconds since 1970.
     pub fn ended_unix_ms(&self) -> u64 {
         self.started_unix_ms.saturating_add(self.wall.0)

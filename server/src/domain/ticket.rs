@@ -56,6 +56,9 @@ pub struct Claim {
     /// Who opened it, as the server knows its callers.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by: String,
+    /// Whoever opened it proved that the id is that of its own CI job.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub proven: bool,
     /// Fingerprint of the question: the same id with another question is a mistake.
     pub asked: u64,
 }
@@ -64,5 +67,10 @@ impl Claim {
     /// Whether it is of the same question of the same caller about the same project.
     pub fn is_same(&self, other: &Self) -> bool {
         self.asked == other.asked && self.by == other.by && self.project == other.project
+    }
+
+    /// Whether a ticket with this claim gives its id up to `other`: a job's own, which whoever opened it has not proven.
+    pub fn yields_to(&self, other: &Self) -> bool {
+        !self.proven && other.proven && !self.is_same(other)
     }
 }

@@ -126,6 +126,28 @@ pub struct Verdict {
     pub job: Option<JobName>,
 }
 
+/// What stands in the place of a line of a log that is gone.
+pub(crate) const LINE_GONE: &str = "(removed: log_lines_keep_for)";
+
+impl Verdict {
+    /// Takes the lines of the log away, and the sentence that repeats one; what was decided stays. False if there is none.
+    pub(crate) fn drop_log_lines(&mut self) -> bool {
+        let is_there =
+            |line: &&mut EvidenceLine| line.source == EvidenceSource::Log && line.text != LINE_GONE;
+        let mut dropped = false;
+        for line in self.evidence.iter_mut().filter(is_there) {
+            LINE_GONE.clone_into(&mut line.text);
+            LINE_GONE.clone_into(&mut self.reason);
+            dropped = true;
+        }
+        if let Some(signature) = self.outlook.signature.as_mut().filter(|known| !known.line.is_empty()) {
+            signature.line.clear();
+            dropped = true;
+        }
+        dropped
+    }
+}
+
 /// How a CI system calls a job: every run of it within one pipeline has the same.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JobName {

@@ -1,5 +1,6 @@
 //! How many frames of HTTP/2 a client sends that carry nothing. Each costs a little and is answered or taken at once, so that a client which
-//! sends them without end keeps a core busy for ever, and no bound of the library stops it. Pure: [`Metered`] puts it around a connection.
+//! sends them without end keeps a core busy for ever, and no bound of the library stops it. [`Metered`] puts it around a connection; here
+//! nothing is read or written, and the clock is looked at only where a client has no credit left.
 //!
 //! Only the nine bytes before each frame are looked at (RFC 9113, section 4.1); what is behind them is skipped by its length.
 //!

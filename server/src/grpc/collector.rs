@@ -12,15 +12,16 @@ use plimsoll_proto::{
     },
 };
 use prost::Message as _;
-use tokio::{sync::Semaphore, time::Instant};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     convert,
     guarded::{Admitted, admitted, caller},
-    outbound::{Answers, Outbound, outbound},
+    outbound::{Answers, Outbound},
     status,
+    streams::{AtOnce, Streams},
     underway::Underway,
 };
 use crate::{
@@ -34,8 +35,8 @@ use crate::{
 /// When agents should come back after a stop: long enough for a restart, short against their spools.
 const RECONNECT_AFTER: Duration = Duration::from_secs(2);
 
-/// Streams at once. Each may hold a message or two, 256 KiB each at worst.
-const STREAMS: usize = 20_000;
+/// Each may hold a message or two, 256 KiB each at worst.
+pub(super) const STREAMS: AtOnce = AtOnce { what: "streams of agents", most: 20_000 };
 
 /// The service `plimsoll.v1.Collector`.
 #[derive(Debug)]
@@ -43,21 +44,12 @@ pub(super) struct CollectorService {
     ingest: Ingest,
     placing: Placing,
     metrics: Arc<Metrics>,
-    tasks: TaskTracker,
-    stopping: CancellationToken,
-    places: Arc<Semaphore>,
+    streams: Streams,
 }
 
 impl CollectorService {
-    /// A service whose streams run as `tasks` until `stopping`.
-    pub(super) fn new(
-        ingest: Ingest,
-        placing: Placing,
-        metrics: Arc<Metrics>,
-        tasks: TaskTracker,
-        stopping: CancellationToken,
-    ) -> Self {
-        Self { ingest, placing, metrics, tasks, stopping, places: Arc::new(Semaphore::new(STREAMS)) }
+    pub(super) fn new(ingest: Ingest, placing: Placing, metrics: Arc<Metrics>, streams: Streams) -> Self {
+        Self { ingest, placing, metrics, streams }
     }
 }
 
@@ -69,27 +61,23 @@ impl Collector for CollectorService {
         &self,
         request: Request<Streaming<pb::AgentMessage>>,
     ) -> Result<Response<Self::StreamStream>, Status> {
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        let place = place.map_err(|_full| status::of_crowd("streams of agents", STREAMS))?;
-        let admitted = admitted(&request);
-        let own_place = admitted.within(Identity::stream)?;
-        let (outbound, answers) = outbound();
-        let stream = AgentStream {
-            caller: caller(&request),
-            admitted,
-            ingest: self.ingest.clone(),
-            placing: self.placing.clone(),
-            handle: StreamHandle::new(),
-            attempts: HashSet::new(),
-            underway: Underway::default(),
-            outbound,
-        };
-        let (metrics, stopping) = (Arc::clone(&self.metrics), self.stopping.clone());
-        self.tasks.spawn(async move {
+        let stream = self.streams.take(admitted(&request))?;
+        let (caller, metrics) = (caller(&request), Arc::clone(&self.metrics));
+        let (ingest, placing) = (self.ingest.clone(), self.placing.clone());
+        let answers = stream.serve(|outbound, admitted, stopping| async move {
+            let stream = AgentStream {
+                caller,
+                admitted,
+                ingest,
+                placing,
+                handle: StreamHandle::new(),
+                attempts: HashSet::new(),
+                underway: Underway::default(),
+                outbound,
+            };
             metrics.streams.inc();
             stream.serve(request.into_inner(), stopping).await;
             metrics.streams.dec();
-            drop((place, own_place));
         });
         Ok(Response::new(answers))
     }
@@ -277,6 +265,9 @@ impl AgentStream {
     }
 
     fn replaced(&self) -> Status {
+        if let Some(id) = self.handle.ousted() {
+            return status::of_refusal(&Refusal::Ousted(id.clone()));
+        }
         let name = self.attempts.iter().next().cloned();
         name.map_or_else(
             || Status::aborted("a newer stream of the same agent took over"),

@@ -15,7 +15,7 @@ use tonic::{
 };
 use tracing::Instrument as _;
 
-use super::{calls::Calls, connected, guarded::admit, status};
+use super::{calls::Calls, guarded::admit, status};
 use crate::{
     guard::Guard,
     metrics::{Kind, Metrics},
@@ -62,13 +62,11 @@ where
         let call = calls.begin();
         let span = tracing::debug_span!("call", otel.name = request.uri().path());
         let admitted = admit(&guard, &mut request);
-        // one that was refused, and one that everybody may make, keeps no connection
-        let held = (call, connected::begin(&request));
-        let answering = admitted.map(|()| self.inner.call(request).instrument(span));
+        let answering = admitted.map(|running| (running, self.inner.call(request).instrument(span)));
         Box::pin(async move {
-            let answer = match answering {
-                Ok(answering) => answering.await?,
-                Err(status) => status.into_http(),
+            let (running, answer) = match answering {
+                Ok((running, answering)) => (running, answering.await?),
+                Err(status) => (None, status.into_http()),
             };
             // an error alone stands in the header; one that ends a stream comes behind it
             if let Some(code) =
@@ -77,7 +75,7 @@ where
                 let code = status::name(code);
                 metrics.calls_failed.get_or_create(&Kind::of(code)).inc();
             }
-            Ok(answer.map(|body| calls.answer(held, body)))
+            Ok(answer.map(|body| calls.answer((call, running), body)))
         })
     }
 }

@@ -9,6 +9,7 @@ use super::{connected::Peer, status::of_exceeded};
 use crate::{
     guard::{Guard, Pass},
     identity::{Denied, Exceeded, Identity, Role, Roles},
+    incoming::Running,
 };
 
 /// When a caller may come back whose call was ended because of what let it in.
@@ -23,7 +24,7 @@ fn roles(path: &str) -> Option<Roles> {
     Some([Some(role), is_for_both.then_some(Role::Operator)].into_iter().flatten().collect())
 }
 
-pub(super) fn role(path: &str) -> Option<Role> {
+fn role(path: &str) -> Option<Role> {
     let (service, rpc) = path.trim_start_matches('/').split_once('/')?;
     match service {
         "plimsoll.v1.Collector" => Some(Role::Agent),
@@ -42,27 +43,33 @@ pub(super) fn caller<T>(request: &Request<T>) -> Arc<Identity> {
     request.extensions().get().cloned().unwrap_or_else(Identity::nobody)
 }
 
-/// Notes in the request who calls, and by what he was let in.
+/// Notes in the request who calls, and by what he was let in. Gives its place among the requests of its connection: what everybody may
+/// call keeps none.
 ///
 /// # Errors
 /// The answer to a call that may not go on.
-pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<(), Status> {
+pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<Option<Running>, Status> {
+    let roles = roles(request.uri().path());
     if guard.is_open() {
         request.extensions_mut().insert(Identity::anyone());
-        return Ok(());
+    } else if let Some(roles) = roles {
+        let pass = pass(guard, request, roles)?;
+        request.extensions_mut().insert(Arc::clone(pass.caller()));
+        request.extensions_mut().insert(Arc::new(pass));
     }
-    let path = request.uri().path();
-    let Some(roles) = roles(path) else { return Ok(()) };
+    Ok(roles.and_then(|_roles| request.extensions().get::<Peer>()).map(Peer::begin))
+}
+
+fn pass<R>(guard: &Guard, request: &http::Request<R>, roles: Roles) -> Result<Pass, Status> {
     let authorization = request.headers().get(http::header::AUTHORIZATION);
     let names = request.extensions().get::<Peer>().map(|peer| Arc::clone(&peer.names)).unwrap_or_default();
-    let pass = Pass::new(guard, authorization, names, roles, path).map_err(|denied| status(&denied))?;
+    let pass = Pass::new(guard, authorization, names, roles, request.uri().path());
+    let pass = pass.map_err(|denied| status(&denied))?;
     // what agents send is counted as it comes
     if !roles.has(Role::Agent) {
         guard.question(pass.caller()).map_err(|exceeded| of_exceeded(&exceeded))?;
     }
-    request.extensions_mut().insert(Arc::clone(pass.caller()));
-    request.extensions_mut().insert(Arc::new(pass));
-    Ok(())
+    Ok(pass)
 }
 
 /// What a call that lasts was let in by.

@@ -15,6 +15,7 @@ mod reply;
 mod scaler;
 mod stats;
 mod status;
+mod streams;
 mod tickets;
 mod underway;
 mod view;
@@ -39,8 +40,8 @@ use predictor::PredictorService;
 use scaler::ScalerService;
 pub(crate) use stats::Counting;
 use stats::StatsService;
+use streams::{AtOnce, Streams};
 use tickets::TicketCalls;
-use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::transport::Server;
 use tonic_health::{
@@ -49,7 +50,6 @@ use tonic_health::{
     server::{HealthReporter, HealthService},
 };
 
-pub(crate) use crate::checked::key as checked_key;
 use crate::{
     answers::Answers,
     demand::Demands,
@@ -118,7 +118,7 @@ impl Parts {
             self.ingest.clone(),
             self.placing.clone(),
             self.counting.clone(),
-            (self.tasks.clone(), self.stopping.clone()),
+            self.streams(stats::WATCHERS),
         )
         .hiding(Arc::clone(&self.private))
     }
@@ -131,7 +131,7 @@ impl Parts {
             placing: self.placing.clone(),
             ticketing: self.ticketing.clone(),
         };
-        TicketCalls::new(claims, self.tasks.clone(), self.stopping.clone())
+        TicketCalls::new(claims, self.streams(tickets::WATCHERS))
     }
 
     fn predictor(&self) -> PredictorService {
@@ -143,10 +143,12 @@ impl Parts {
             ingest: self.ingest.clone(),
             placing: self.placing.clone(),
             metrics: Arc::clone(&self.metrics),
-            tasks: self.tasks.clone(),
-            stopping: self.stopping.clone(),
-            batches: Arc::new(Semaphore::new(predictor::BATCHES)),
+            batches: self.streams(predictor::BATCHES),
         }
+    }
+
+    fn streams(&self, at_once: AtOnce) -> Streams {
+        Streams::new(at_once, self.tasks.clone(), self.stopping.clone())
     }
 }
 
@@ -178,14 +180,15 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthServic
         demands: parts.demands.clone(),
         tickets: parts.tickets(),
     };
-    let scaler = ScalerService::new(parts.demands.clone(), parts.tasks.clone(), parts.stopping.clone());
-    let Parts { ingest, placing, metrics, calls, guard, connections, tasks, stopping, .. } = parts;
+    let scaler = ScalerService::new(parts.demands.clone(), parts.streams(scaler::STREAMS));
+    let agents = parts.streams(collector::STREAMS);
+    let Parts { ingest, placing, metrics, calls, guard, connections, stopping, .. } = parts;
     let counts = Counts { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
     let (connections, taking) = incoming::incoming(listener.tcp, connections, counts);
     let cut = metrics.connections_cut.get_or_create(&Kind::of(CONTROL_FRAMES)).clone();
     let (links, shaking) = connected::links(connections, listener.tls, cut);
     let entry = Entry { calls, guard, metrics: Arc::clone(&metrics) };
-    let collector = CollectorService::new(ingest, placing, metrics, tasks, stopping.clone());
+    let collector = CollectorService::new(ingest, placing, metrics, agents);
     let serving = Server::builder()
         .layer(entry)
         .timeout(ANSWER_WITHIN)

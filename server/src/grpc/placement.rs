@@ -97,7 +97,7 @@ fn pool(pool: &Pool, open_attempts: u32) -> pb::Pool {
 }
 
 fn demand(demand: PoolDemand) -> pb::PoolDemand {
-    let (wanted, held) = (Some(amount(demand.wanted)), Some(amount(demand.held)));
+    let (wanted, held) = (Some(amount(demand.taken.wanted)), Some(amount(demand.taken.held)));
     pb::PoolDemand { pool: demand.pool, on_demand: demand.on_demand, wanted, held }
 }
 

@@ -6,9 +6,7 @@ use plimsoll_proto::{
     limits,
     v1::{self as pb, predict_batch_response::Result as Answer, predictor_server::Predictor},
 };
-use tokio::sync::Semaphore;
 use tokio_stream::{Stream, StreamExt as _};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
@@ -16,20 +14,21 @@ use super::{
     guarded::{Admitted, admitted, caller},
     outbound::{self, Outbound},
     reply, status,
+    streams::{AtOnce, Streams},
 };
 use crate::{
     answers::Answers,
     domain::{Evidence, History, Key, Prediction, UsedAttempt},
     identity::{Bound, Identity},
-    ingest::{Ingest, Refusal},
+    ingest::Ingest,
     learned::Learned,
     metrics::{Kind, Metrics},
     placing::Placing,
     predict, shadow,
 };
 
-/// Batches at once. One whose answers are not read holds 400 KiB of them at worst, as HTTP/2 keeps them.
-pub(super) const BATCHES: usize = 256;
+/// One whose answers are not read holds 400 KiB of them at worst, as HTTP/2 keeps them.
+pub(super) const BATCHES: AtOnce = AtOnce { what: "batches of questions", most: 256 };
 
 /// The service `plimsoll.v1.Predictor`.
 #[derive(Debug, Clone)]
@@ -41,10 +40,7 @@ pub(super) struct PredictorService {
     pub(super) ingest: Ingest,
     pub(super) placing: Placing,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) tasks: TaskTracker,
-    pub(super) stopping: CancellationToken,
-    /// Places for batches.
-    pub(super) batches: Arc<Semaphore>,
+    pub(super) batches: Streams,
 }
 
 impl PredictorService {
@@ -96,24 +92,10 @@ impl PredictorService {
         caller: Arc<Identity>,
         admitted: Admitted,
     ) -> Result<outbound::Answers<pb::PredictBatchResponse>, Status> {
-        let place = Arc::clone(&self.batches).try_acquire_owned();
-        let place = place.map_err(|_full| status::of_crowd("batches of questions", BATCHES))?;
-        let own_place = admitted.within(Identity::stream)?;
-        let (outbound, answers) = outbound::outbound();
-        let service = self.clone();
-        self.tasks.spawn(async move {
-            let ended = tokio::select! {
-                () = service.stopping.cancelled() => Err(status::of_refusal(&Refusal::Stopping)),
-                () = outbound.gone() => Ok(()),
-                status = admitted.over() => Err(status),
-                ended = service.answer_all(questions, &caller, &admitted, &outbound) => ended,
-            };
-            if let Err(status) = ended {
-                outbound.end(None, status);
-            }
-            drop((place, own_place));
-        });
-        Ok(answers)
+        let (stream, service) = (self.batches.take(admitted.clone())?, self.clone());
+        Ok(stream.answer(move |outbound| {
+            Box::pin(async move { service.answer_all(questions, &caller, &admitted, outbound).await })
+        }))
     }
 
     async fn answer_all(
@@ -225,6 +207,8 @@ impl Predictor for PredictorService {
 
 #[cfg(test)]
 mod tests {
+    use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
     use super::*;
     use crate::{
         domain::{AttemptId, test_summary},
@@ -254,9 +238,7 @@ mod tests {
             ingest,
             placing: Placing::open(None, Arc::clone(&metrics)).unwrap(),
             metrics,
-            tasks: TaskTracker::new(),
-            stopping: CancellationToken::new(),
-            batches: Arc::new(Semaphore::new(BATCHES)),
+            batches: Streams::new(BATCHES, TaskTracker::new(), CancellationToken::new()),
         }
     }
 
@@ -298,10 +280,10 @@ mod tests {
         let admitted = || admitted(&Request::new(()));
         let endless = tokio_stream::iter(std::iter::repeat_with(|| Ok(pb::PredictRequest::default())));
         let answers = service.batch(endless, Identity::anyone(), admitted()).unwrap();
-        assert_eq!(service.batches.available_permits(), BATCHES - 1);
+        assert_eq!(service.batches.left(), BATCHES.most - 1);
         // nothing moves meanwhile, so that this takes no time
         tokio::time::sleep(std::time::Duration::from_mins(1)).await;
-        assert_eq!(service.batches.available_permits(), BATCHES);
+        assert_eq!(service.batches.left(), BATCHES.most);
         let last = answers.collect::<Vec<_>>().await.pop().unwrap();
         assert_eq!(last.unwrap_err().code(), tonic::Code::ResourceExhausted);
         let some = tokio_stream::iter((0..1000).map(|_| Ok(pb::PredictRequest::default())));

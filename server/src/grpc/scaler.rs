@@ -4,30 +4,27 @@
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use plimsoll_proto::externalscaler::{
     self as keda, GetMetricSpecResponse, GetMetricsRequest, GetMetricsResponse, IsActiveResponse,
     ScaledObjectRef, external_scaler_server::ExternalScaler,
 };
-use tokio::sync::Semaphore;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status};
 
 use super::{
     guarded::admitted,
-    outbound::{Answers, Outbound, outbound},
+    outbound::{Answers, Outbound},
     status,
+    streams::{AtOnce, Streams},
 };
 use crate::{
     demand::{Demands, PoolDemand, cores},
     domain::{Bytes, Fault},
-    identity::Identity,
-    ingest::Refusal,
 };
 
-/// Streams at once: as many as there may be pools, and as much again for triggers that are being changed.
-const STREAMS: usize = 128;
+/// As many as there may be pools, and as much again for triggers that are being changed.
+pub(super) const STREAMS: AtOnce = AtOnce { what: "streams of scalers", most: 128 };
 /// How often a stream looks whether its pool has become active: KEDA's own interval is 30 s.
 const LOOK: Duration = Duration::from_secs(1);
 /// Highest target: more than any builder has.
@@ -52,9 +49,7 @@ const POOL: &str = "scaledObjectRef.scalerMetadata.pool";
 #[derive(Debug)]
 pub(super) struct ScalerService {
     demands: Demands,
-    tasks: TaskTracker,
-    stopping: CancellationToken,
-    streams: Arc<Semaphore>,
+    streams: Streams,
 }
 
 /// What is measured.
@@ -87,7 +82,7 @@ impl Measure {
 
     /// How much of it is wanted and held: builders that are busy are needed, too.
     fn of(self, demand: &PoolDemand) -> f64 {
-        let all = demand.all();
+        let all = demand.taken.all();
         match self {
             Self::Places => all.places.into(),
             Self::Cores => cores(all),
@@ -140,8 +135,8 @@ pub(super) fn understood(scaled: &ScaledObjectRef) {
 }
 
 impl ScalerService {
-    pub(super) fn new(demands: Demands, tasks: TaskTracker, stopping: CancellationToken) -> Self {
-        Self { demands, tasks, stopping, streams: Arc::new(Semaphore::new(STREAMS)) }
+    pub(super) fn new(demands: Demands, streams: Streams) -> Self {
+        Self { demands, streams }
     }
 
     /// What the trigger asks, and what its pool needs.
@@ -169,24 +164,9 @@ impl ExternalScaler for ScalerService {
         request: Request<ScaledObjectRef>,
     ) -> Result<Response<Self::StreamIsActiveStream>, Status> {
         let (trigger, _) = self.asked(request.get_ref())?;
-        let place = Arc::clone(&self.streams).try_acquire_owned();
-        let place = place.map_err(|_full| status::of_crowd("streams of scalers", STREAMS))?;
-        let admitted = admitted(&request);
-        let own_place = admitted.within(Identity::stream)?;
-        let (outbound, answers) = outbound();
-        let (demands, stopping) = (self.demands.clone(), self.stopping.clone());
-        self.tasks.spawn(async move {
-            let status = tokio::select! {
-                () = stopping.cancelled() => Some(status::of_refusal(&Refusal::Stopping)),
-                () = outbound.gone() => None,
-                status = admitted.over() => Some(status),
-                status = follow(&demands, &trigger.pool, &outbound) => Some(status),
-            };
-            if let Some(status) = status {
-                outbound.end(None, status);
-            }
-            drop((place, own_place));
-        });
+        let (stream, demands) = (self.streams.take(admitted(&request))?, self.demands.clone());
+        let answers = stream
+            .answer(move |outbound| Box::pin(async move { follow(&demands, &trigger.pool, outbound).await }));
         Ok(Response::new(answers))
     }
 
@@ -226,7 +206,7 @@ impl ExternalScaler for ScalerService {
 
 /// Whether there must be a builder.
 fn is_active(demand: &PoolDemand) -> bool {
-    demand.all().places > 0
+    demand.taken.all().places > 0
 }
 
 /// A whole number that is no less.
@@ -235,21 +215,16 @@ fn whole(value: f64) -> i64 {
 }
 
 /// Says whether the pool is active, and each change, until something ends that.
-async fn follow(demands: &Demands, pool: &str, outbound: &Outbound<IsActiveResponse>) -> Status {
+async fn follow(demands: &Demands, pool: &str, outbound: &Outbound<IsActiveResponse>) -> Result<(), Status> {
     let mut told = None;
     let mut tick = tokio::time::interval(LOOK);
     loop {
         tick.tick().await;
-        let active = match demands.of(POOL, pool) {
-            Ok(demand) => is_active(&demand),
-            // the operator has taken it out of the file
-            Err(fault) => return status::of_fault(&fault),
-        };
-        if told.replace(active) == Some(active) {
-            continue;
-        }
-        if let Err(status) = outbound.send(IsActiveResponse { result: active }).await {
-            return status;
+        // the operator may have taken it out of the file
+        let demand = demands.of(POOL, pool).map_err(|fault| status::of_fault(&fault))?;
+        let active = is_active(&demand);
+        if told.replace(active) != Some(active) {
+            outbound.send(IsActiveResponse { result: active }).await?;
         }
     }
 }

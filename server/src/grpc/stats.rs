@@ -13,15 +13,15 @@ use std::sync::Arc;
 use asked::filter;
 pub(crate) use counting::Counting;
 use plimsoll_proto::v1::{self as pb, stats_server::Stats};
-use tokio::sync::Semaphore;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status};
+pub(super) use watch::WATCHERS;
 
 use super::{
     convert,
     guarded::{admitted, caller},
-    outbound::{Answers, outbound},
+    outbound::Answers,
     reply, status,
+    streams::Streams,
     view::View,
 };
 use crate::{
@@ -40,23 +40,20 @@ pub(super) struct StatsService {
     ingest: Ingest,
     placing: Placing,
     counting: Counting,
-    tasks: TaskTracker,
-    stopping: CancellationToken,
-    watchers: Arc<Semaphore>,
+    watchers: Streams,
     private: Arc<Private>,
 }
 
 impl StatsService {
-    /// A service whose watches run as `tasks` until `stopping`.
+    /// A service that hides nothing.
     pub(super) fn new(
         learned: Learned,
         ingest: Ingest,
         placing: Placing,
         counting: Counting,
-        (tasks, stopping): (TaskTracker, CancellationToken),
+        watchers: Streams,
     ) -> Self {
-        let watchers = Arc::new(Semaphore::new(watch::WATCHERS));
-        Self { learned, ingest, placing, counting, tasks, stopping, watchers, private: Arc::default() }
+        Self { learned, ingest, placing, counting, watchers, private: Arc::default() }
     }
 
     /// The same, which hides what is private.
@@ -84,8 +81,8 @@ impl Stats for StatsService {
         may_count(&caller, request.filter.as_ref())?;
         let view = self.view(Arc::clone(&caller));
         view.may_ask(request.filter.as_ref(), &request.group_label)?;
-        let (from, confined) = ((&self.learned, &self.ingest, &self.placing), !caller.projects.is_all());
-        let mut answer = get::get(from, &self.counting, request, confined).await?;
+        let confined = !caller.projects.is_all();
+        let mut answer = get::get(self, request, confined).await?;
         if confined {
             // these are over all projects
             answer.flaky.clear();
@@ -129,17 +126,9 @@ impl Stats for StatsService {
                 format!("Watch shows the attempts of all projects, and {} may see only some", caller.name);
             return Err(Status::permission_denied(text));
         }
-        let place = Arc::clone(&self.watchers).try_acquire_owned();
-        let place = place.map_err(|_full| status::of_crowd("watchers", watch::WATCHERS))?;
-        let admitted = admitted(&request);
-        let own_place = admitted.within(Identity::stream)?;
-        let (outbound, answers) = outbound();
-        let (ingest, stopping, view) = (self.ingest.clone(), self.stopping.clone(), self.view(caller));
-        self.tasks.spawn(async move {
-            watch::serve(&ingest, outbound, view, &stopping, admitted).await;
-            drop((place, own_place));
-        });
-        Ok(Response::new(answers))
+        let stream = self.watchers.take(admitted(&request))?;
+        let (ingest, view) = (self.ingest.clone(), self.view(caller));
+        Ok(Response::new(stream.answer(|outbound| Box::pin(watch::follow(ingest, view, outbound)))))
     }
 }
 
@@ -148,7 +137,7 @@ impl Stats for StatsService {
 /// # Errors
 /// Names the field that does not.
 pub(super) fn understood(request: pb::GetStatsRequest) -> Result<(), Fault> {
-    asked::question(request).map(|_question| ())
+    asked::question(request, false).map(|_question| ())
 }
 
 /// The same for a page of attempts.

@@ -50,7 +50,7 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Status {
         Refusal::Fault(fault) => return of_fault(fault),
         Refusal::Forbidden(_) => Code::PermissionDenied,
         Refusal::NotOpen(_) | Refusal::Gap { .. } | Refusal::Running(_) => Code::FailedPrecondition,
-        Refusal::Held(_) => Code::AlreadyExists,
+        Refusal::Held(_) | Refusal::Ousted(_) => Code::AlreadyExists,
         Refusal::Replaced(_) => Code::Aborted,
         Refusal::Full(_) | Refusal::Judged { .. } => Code::ResourceExhausted,
         Refusal::Unwritable(_) | Refusal::Unreadable(_) | Refusal::Stopping => Code::Unavailable,

@@ -1,18 +1,17 @@
 //! `OpenTicket`, `WatchTicket`, `CloseTicket`: convert, call, convert; and the stream of one who watches.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use plimsoll_proto::v1 as pb;
-use tokio::sync::Semaphore;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Code, Request, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::{
     convert,
-    guarded::{Admitted, admitted, caller},
-    outbound::{Answers, Outbound, outbound},
+    guarded::{admitted, caller},
+    outbound::{Answers, Outbound},
     status,
+    streams::{AtOnce, Streams},
 };
 use crate::{
     domain::Ticket,
@@ -21,8 +20,8 @@ use crate::{
     ticketing::{Claims, Refusal, Ticketing, View, Watching},
 };
 
-/// Watchers at once. Each keeps a connection's stream and some KiB; whoever finds no place asks again with `OpenTicket`.
-const WATCHERS: usize = 16_384;
+/// Each keeps a connection's stream and some KiB; whoever finds no place asks again with `OpenTicket`.
+pub(super) const WATCHERS: AtOnce = AtOnce { what: "watchers of tickets", most: 16_384 };
 
 /// How often a watcher is told that its turn has come nearer.
 const LOOK: Duration = Duration::from_secs(5);
@@ -32,15 +31,12 @@ const LOOK: Duration = Duration::from_secs(5);
 pub(super) struct TicketCalls {
     pub(super) ticketing: Ticketing,
     pub(super) claims: Claims,
-    pub(super) tasks: TaskTracker,
-    pub(super) stopping: CancellationToken,
-    watchers: Arc<Semaphore>,
+    watchers: Streams,
 }
 
 impl TicketCalls {
-    pub(super) fn new(claims: Claims, tasks: TaskTracker, stopping: CancellationToken) -> Self {
-        let watchers = Arc::new(Semaphore::new(WATCHERS));
-        Self { ticketing: claims.ticketing.clone(), claims, tasks, stopping, watchers }
+    pub(super) fn new(claims: Claims, watchers: Streams) -> Self {
+        Self { ticketing: claims.ticketing.clone(), claims, watchers }
     }
 
     pub(super) async fn open(
@@ -49,7 +45,7 @@ impl TicketCalls {
         asked: pb::OpenTicketRequest,
     ) -> Result<pb::Ticket, Status> {
         let (id, asked) = convert::opening(asked).map_err(|fault| status::of_fault(&fault))?;
-        let claim = self.claims.claim(caller, asked).map_err(|refusal| of_refusal(&refusal))?;
+        let claim = self.claims.claim(caller, &id, asked).map_err(|refusal| of_refusal(&refusal))?;
         let view = self.ticketing.open(&id, claim).await.map_err(|refusal| of_refusal(&refusal))?;
         Ok(ticket(&view))
     }
@@ -71,41 +67,16 @@ impl TicketCalls {
         &self,
         request: &Request<pb::WatchTicketRequest>,
     ) -> Result<Answers<pb::WatchTicketResponse>, Status> {
-        let (asked, caller, admitted) = (request.get_ref(), caller(request), admitted(request));
+        let (asked, caller) = (request.get_ref(), caller(request));
         let id = convert::ticket_id("ticket", &asked.ticket).map_err(|fault| status::of_fault(&fault))?;
-        let place = Arc::clone(&self.watchers).try_acquire_owned();
-        let place = place.map_err(|_full| status::of_crowd("watchers of tickets", WATCHERS))?;
-        let own_place = admitted.within(Identity::stream)?;
+        let stream = self.watchers.take(admitted(request))?;
         let watching =
             self.ticketing.watch(&id, asked.hold, &caller).map_err(|refusal| of_refusal(&refusal))?;
-        let (outbound, answers) = outbound();
-        let stopping = self.stopping.clone();
-        self.tasks.spawn(async move {
-            serve(watching, outbound, &stopping, &admitted).await;
-            drop((place, own_place));
-        });
-        Ok(answers)
+        Ok(stream.answer(|outbound| Box::pin(follow(watching, outbound))))
     }
 }
 
-/// Serves one watcher until the ticket has ended, the watcher has left or may not go on, or the server stops.
-async fn serve(
-    watching: Watching,
-    outbound: Outbound<pb::WatchTicketResponse>,
-    stopping: &CancellationToken,
-    admitted: &Admitted,
-) {
-    let ended = tokio::select! {
-        () = stopping.cancelled() => Err(of_refusal(&Refusal::Stopping)),
-        () = outbound.gone() => return,
-        status = admitted.over() => Err(status),
-        ended = follow(watching, &outbound) => ended,
-    };
-    if let Err(status) = ended {
-        outbound.end(None, status);
-    }
-}
-
+/// Tells one watcher what becomes of the ticket, until it has ended.
 async fn follow(mut watching: Watching, outbound: &Outbound<pb::WatchTicketResponse>) -> Result<(), Status> {
     let mut last = None;
     loop {
@@ -179,7 +150,10 @@ fn ticket(view: &View) -> pb::Ticket {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tokio_stream::StreamExt as _;
+    use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
     use super::*;
     use crate::{
@@ -201,7 +175,7 @@ mod tests {
         };
         let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
         tasks.spawn(keeper.run(stopping.clone()));
-        let calls = TicketCalls::new(claims, tasks, stopping);
+        let calls = TicketCalls::new(claims, Streams::new(WATCHERS, tasks, stopping));
         let one = OneStream::new(Role::Caller);
         let key = Some(pb::Key { package: "zlib".into(), ..pb::Key::default() });
         let question = pb::OpenTicketRequest { ticket: "t".into(), key, ..pb::OpenTicketRequest::default() };

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     identity::{Role, signer::Signer},
     metrics::OfIssuer,
+    patience::eventually,
     tls::{Certificate, Tls},
 };
 
@@ -231,11 +232,9 @@ impl Site {
 
     /// Waits until so many questions to the issuer ended so.
     async fn asked(&self, kind: &'static str, times: u64) {
-        let now = || self.metrics.issuer_fetches.get_or_create(&Kind::of(kind)).get();
-        let until = now() + times;
-        while now() < until {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        let now = async || self.metrics.issuer_fetches.get_or_create(&Kind::of(kind)).get();
+        let until = now().await + times;
+        eventually("so many questions ended so", now, |count| *count >= until).await;
     }
 
     fn keeping(&self) -> JoinHandle<()> {
@@ -294,9 +293,7 @@ async fn an_issuer_in_force_is_asked_and_one_that_is_gone_from_the_file_no_more(
     site.guard.look(true);
     assert!(site.guard.0.origins.lock().unwrap().is_empty());
     assert!(site.check(&signer.token(|claims| claims["iss"] = json!(name))).is_err());
-    while is_told() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    eventually("nothing is told of its keys", async || is_told(), |told| !told).await;
     end.cancel();
     watching.await.unwrap().unwrap();
 }

@@ -144,9 +144,10 @@ impl Shared {
         self.metrics.issuer_fetches.get_or_create(&Kind::of("fetched")).inc();
         if is_new {
             tracing::info!(issuer = origin.issuer, "took the issuer's keys over");
-            let access = self.in_force.read().unwrap_or_else(PoisonError::into_inner).clone();
             // what was signed with a key that is gone is not believed any more
-            access.inspect(|access| access.forget());
+            if let Some(access) = &*self.kept.now() {
+                access.forget();
+            }
         }
     }
 

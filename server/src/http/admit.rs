@@ -27,8 +27,8 @@ use super::{
 };
 use crate::{
     admission::{self, Job, Known, Left, Mode, Plan},
+    checked,
     domain::{Fault, Key, Prediction},
-    grpc,
     metrics::Kind,
     placement::Needs,
 };
@@ -193,7 +193,7 @@ fn key_of(job: &Job) -> Result<Key, Fault> {
     if key.arch.is_empty() {
         key.arch = job.arch.clone().unwrap_or_default();
     }
-    grpc::checked_key(Some(key))
+    checked::key(Some(key))
 }
 
 /// What the job needs: after a last attempt that memory ended, at least what the verdict on it says. The verdict may have to be

@@ -26,6 +26,8 @@ use crate::{
 
 /// A job hook has some kilobytes; its commit message may be long.
 const BODY_BYTES: usize = 1024 * 1024;
+/// The header in which GitLab sends a hook's secret.
+pub(super) const SECRET: &str = "X-Gitlab-Token";
 /// GitLab gives up after as long.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
@@ -63,9 +65,9 @@ async fn take(
     body: Body,
 ) -> Result<Option<&'static str>, (StatusCode, Fault)> {
     is_json(headers).map_err(|fault| (StatusCode::UNSUPPORTED_MEDIA_TYPE, fault))?;
-    let said = headers.get("X-Gitlab-Token").map_or(&[][..], |said| said.as_bytes());
+    let said = headers.get(SECRET).map_or(&[][..], |said| said.as_bytes());
     if parts.token.as_ref().is_some_and(|token| !token.is(said)) {
-        let fault = Fault::new("X-Gitlab-Token", "is not the token in collect_token_file");
+        let fault = Fault::new(SECRET, "is not the token in collect_token_file");
         return Err((StatusCode::UNAUTHORIZED, fault));
     }
     let body = read(body).await?;
@@ -104,23 +106,29 @@ fn is_json(headers: &HeaderMap) -> Result<(), Fault> {
     Err(Fault::new("Content-Type", "must be application/json"))
 }
 
-/// Whether the caller may tell of this job: of one of his projects, by its own word and by what was measured of it.
+/// Whether the caller may tell of this job: of one of his projects, by its own word and by what was measured of it. The answer is the
+/// same for both: it does not say whose job it is.
 async fn may_tell(
     parts: &Parts,
     caller: Option<&Arc<Identity>>,
     ended: &Ended,
 ) -> Result<(), (StatusCode, Fault)> {
     let Some(caller) = caller.filter(|caller| !caller.projects.is_all()) else { return Ok(()) };
-    let forbidden = |fault| (StatusCode::FORBIDDEN, fault);
-    caller.may_see("project.path_with_namespace", &ended.job.key.project).map_err(forbidden)?;
+    let forbidden = || {
+        parts.guard.told_of_others(caller, "/v1/collect");
+        let text = format!("is no job of a project that {} may tell of", caller.name);
+        (StatusCode::FORBIDDEN, Fault::new("build_id", text))
+    };
+    if !caller.sees(&ended.job.key.project) {
+        return Err(forbidden());
+    }
     for attempt in &ended.told.attempts {
         let found = parts.ingest.find(attempt).await;
         let found = found.map_err(|refusal| {
             (StatusCode::SERVICE_UNAVAILABLE, Fault::new("build_id", refusal.to_string()))
         })?;
         if found.is_some_and(|(summary, _running)| !caller.sees(&summary.key.project)) {
-            let text = format!("is no job of a project that {} may tell of", caller.name);
-            return Err(forbidden(Fault::new("build_id", text)));
+            return Err(forbidden());
         }
     }
     Ok(())

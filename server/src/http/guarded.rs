@@ -1,13 +1,15 @@
 //! Who may ask for which page.
 
+use std::borrow::Cow;
+
 use axum::{
     extract::{Request, State},
-    http::{StatusCode, header},
+    http::{HeaderMap, StatusCode, header},
     middleware::Next,
     response::Response,
 };
 
-use super::{refusal::refuse, serving::Names};
+use super::{collect::SECRET, refusal::refuse, serving::Names};
 use crate::{
     admin::backup::ENDPOINT,
     domain::Fault,
@@ -38,10 +40,9 @@ pub(super) async fn guarded(
     let Some(role) = role(path, has_hook_secret).filter(|_role| !guard.is_open()) else {
         return next.run(request).await;
     };
-    let authorization = request.headers().get(header::AUTHORIZATION);
-    let authorization = authorization.map(|header| header.to_str().unwrap_or_default());
+    let authorization = authorization(request.headers(), role);
     let names = request.extensions().get::<Names>().cloned().unwrap_or_default();
-    match guard.check(authorization, &names.0, role, path) {
+    match guard.check(authorization.as_deref(), &names.0, role, path) {
         // these are over all projects, and cannot name one; a page names it
         Ok(identity) if !identity.projects.is_all() && matches!(path, "/metrics" | "/v1/allocation") => {
             let text = format!(
@@ -63,6 +64,16 @@ pub(super) async fn guarded(
         }
         Err(denied) => denial(path, &denied),
     }
+}
+
+/// The header that says who calls. A hook of GitLab has its secret in a header of its own: then that is a token of the file of access, and
+/// so each project's hook can have one.
+fn authorization(headers: &HeaderMap, role: Role) -> Option<Cow<'_, str>> {
+    let text = |name: &str| headers.get(name).map(|said| said.to_str().unwrap_or_default());
+    let secret = || text(SECRET).filter(|_secret| role == Role::Hook);
+    text(header::AUTHORIZATION.as_str())
+        .map(Cow::Borrowed)
+        .or_else(|| Some(format!("Bearer {}", secret()?).into()))
 }
 
 fn denial(path: &str, denied: &Denied) -> Response {

@@ -9,6 +9,7 @@ use std::{
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ring::digest;
+use tokio::time::Instant;
 
 use super::{
     Identity, Projects, Proven, Roles,
@@ -115,7 +116,7 @@ impl Access {
         let roles: Roles = roles.into_iter().collect();
         let anonymous = Stated { name: "anonymous".into(), roles, bounds, ..Stated::default() };
         let mut access = Self {
-            anonymous: (roles != Roles::default()).then(|| anonymous.known(&usages)),
+            anonymous: (roles != Roles::default()).then(|| anonymous.known(&usages, sources.moment)),
             usages,
             tokens: HashMap::new(),
             issuers: Vec::new(),
@@ -124,7 +125,7 @@ impl Access {
         };
         for token in file.token {
             let name = token.name.clone();
-            if let Err(why) = access.add_token(token) {
+            if let Err(why) = access.add_token(token, sources.moment) {
                 wrong.push(format!("token {name:?}: {why}"));
             }
         }
@@ -141,7 +142,8 @@ impl Access {
         for table in file.certificate {
             let CertificateTable { dns_name, roles, projects, trusted, bounds } = table;
             let (name, roles) = (dns_name.as_str().into(), roles.into_iter().collect());
-            let identity = Stated { name, roles, projects, trusted, bounds }.known(&access.usages);
+            let identity =
+                Stated { name, roles, projects, trusted, bounds }.known(&access.usages, sources.moment);
             if access.certificates.insert(dns_name.clone(), identity).is_some() {
                 wrong.push(format!("certificate {dns_name:?}: is there twice"));
             }
@@ -149,19 +151,20 @@ impl Access {
         if wrong.is_empty() { Ok(access) } else { Err(wrong.join("\n")) }
     }
 
-    fn add_token(&mut self, token: TokenTable) -> Result<(), String> {
+    fn add_token(&mut self, token: TokenTable, moment: Instant) -> Result<(), String> {
         let digest = hexadecimal(&token.sha256)
             .ok_or("sha256 must be 64 hexadecimal digits: printf %s TOKEN | sha256sum")?;
         let TokenTable { name, roles, projects, trusted, bounds, .. } = token;
         let (name, roles) = (name.into(), roles.into_iter().collect());
-        let identity = Stated { name, roles, projects, trusted, bounds }.known(&self.usages);
+        let identity = Stated { name, roles, projects, trusted, bounds }.known(&self.usages, moment);
         match self.tokens.insert(digest, identity) {
             Some(other) => Err(format!("is the token of {:?} too", other.name)),
             None => Ok(()),
         }
     }
 
-    /// Who calls with this token, or with a certificate for these names. `now` is in seconds since 1970.
+    /// Who calls with this token, or with a certificate for these names. `now` is in seconds since 1970, `moment` the same by the
+    /// clock that nobody sets.
     ///
     /// # Errors
     /// Nothing says who, or it is not believed.
@@ -170,9 +173,10 @@ impl Access {
         bearer: Option<&str>,
         certificate: &[String],
         now: u64,
+        moment: Instant,
     ) -> Result<Arc<Identity>, Denied> {
         if let Some(token) = bearer {
-            return self.of_token(token, now);
+            return self.of_token(token, now, moment);
         }
         let known = certificate.iter().find_map(|name| self.certificates.get(name));
         known.or(self.anonymous.as_ref()).cloned().ok_or(Denied::Nobody)
@@ -183,7 +187,7 @@ impl Access {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner).checked.len()
     }
 
-    fn of_token(&self, token: &str, now: u64) -> Result<Arc<Identity>, Denied> {
+    fn of_token(&self, token: &str, now: u64, moment: Instant) -> Result<Arc<Identity>, Denied> {
         if token.len() > jwt::TOKEN_BYTES {
             return Err(Denied::NotAccepted("is longer than 16 KiB"));
         }
@@ -201,7 +205,7 @@ impl Access {
         // checking takes tens of microseconds: nobody waits for it
         drop(remembered);
         let Checked { identity, until } = jwt::check(token, &self.issuers, now)?;
-        let usage = self.usages.of(&identity.name);
+        let usage = self.usages.of(&identity.name, moment);
         let identity = Arc::new(Identity { usage, ..identity });
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         if remembered.checked.len() >= REMEMBERED {
@@ -232,17 +236,17 @@ struct Stated {
 }
 
 impl Stated {
-    fn known(self, usages: &Usages) -> Arc<Identity> {
+    fn known(self, usages: &Usages, moment: Instant) -> Arc<Identity> {
         let Self { name, roles, projects, trusted, bounds } = self;
         Arc::new(Identity {
-            usage: usages.of(&name),
+            usage: usages.of(&name, moment),
             name,
             roles,
             projects: Projects::from(projects),
             proven: Proven::default(),
             trusted,
             expires: None,
-            bounds: Some(bounds.or(Bounds::OF_FLEET)),
+            bounds: Some(bounds.or(Bounds::OF_FLEET.for_trust(trusted))),
         })
     }
 }

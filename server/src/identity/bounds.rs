@@ -65,6 +65,17 @@ impl Bounds {
         labels_per_hour: 100_000,
     };
 
+    /// The same for somebody who is trusted, or is not. What tells builds apart stays in memory, where untrusted attempts have a sixteenth
+    /// of the room: so much of it may one of them fill, however many builds his token is for.
+    pub(super) fn for_trust(self, trusted: bool) -> Self {
+        let most = |of_trusted: u64, all: u64| if trusted { of_trusted } else { of_trusted.min(all / 16) };
+        Self {
+            keys_per_hour: most(self.keys_per_hour, Self::OF_FLEET.keys_per_hour),
+            labels_per_hour: most(self.labels_per_hour, Self::OF_FLEET.labels_per_hour),
+            ..self
+        }
+    }
+
     pub(super) fn of(&self, bound: Bound) -> u64 {
         match bound {
             Bound::Streams => self.streams,

@@ -72,7 +72,8 @@ impl Grant {
             if proven.project.is_empty() { Projects::default() } else { vec![proven.project.clone()].into() }
         };
         let projects = if self.projects.is_all() { own() } else { self.projects.clone() };
-        let bounds = self.bounds.or(if is_one_build { Bounds::OF_JOB } else { Bounds::OF_FLEET });
+        let usual = if is_one_build { Bounds::OF_JOB } else { Bounds::OF_FLEET };
+        let bounds = self.bounds.or(usual.for_trust(self.trusted));
         Some(Identity {
             name: name.into(),
             roles: self.roles,

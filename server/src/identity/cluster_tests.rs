@@ -38,13 +38,16 @@ fn an_agent_beside_a_build_is_known_by_its_pods_service_account() {
     let signer = Signer::new();
     let (read, fetched) = (|_: &_| Ok(signer.key_set()), |_origin| Arc::default());
     let file = AccessFile::parse(FILE).unwrap();
-    let access =
-        Access::new(file, Sources { read: &read, usages: &Usages::default(), fetched: &fetched }).unwrap();
+    let access = Access::new(
+        file,
+        Sources { read: &read, usages: &Usages::default(), moment: Instant::now(), fetched: &fetched },
+    )
+    .unwrap();
     let identify = |change: fn(&mut Value)| {
         let mut claims = claims();
         change(&mut claims);
         let token = signer.sign(&json!({"alg": "ES256", "kid": "one"}), &claims);
-        access.identify(Some(&token), &[], 1_800_000_000)
+        access.identify(Some(&token), &[], 1_800_000_000, Instant::now())
     };
     let agent = identify(|_claims| ()).unwrap();
     assert!(agent.roles.has(Role::Agent) && !agent.roles.has(Role::Caller) && !agent.trusted);
@@ -71,7 +74,11 @@ fn a_grant_for_pods_that_write_or_ask_names_their_projects() {
     let error = |projects: &str, role: &str| {
         let file = FILE.replace("projects = [\"spack/*\"]", projects).replace("agent", role);
         let file = AccessFile::parse(&file).unwrap();
-        Access::new(file, Sources { read: &read, usages: &Usages::default(), fetched: &fetched }).err()
+        Access::new(
+            file,
+            Sources { read: &read, usages: &Usages::default(), moment: Instant::now(), fetched: &fetched },
+        )
+        .err()
     };
     for role in ["agent", "caller"] {
         assert!(error("", role).unwrap().contains("needs projects"), "{role}");

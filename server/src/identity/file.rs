@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use jsonwebtoken::Algorithm;
 use ring::digest;
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use super::{
     Role,
@@ -154,6 +155,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) read: &'a dyn Fn(&PathBuf) -> Result<String, String>,
     /// What callers have done so far.
     pub(crate) usages: &'a Usages,
+    /// When they are looked up.
+    pub(crate) moment: Instant,
     /// The place for keys that are fetched.
     pub(crate) fetched: &'a dyn Fn(Origin) -> Arc<Fetched>,
 }

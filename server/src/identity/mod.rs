@@ -1,6 +1,6 @@
 //! Who calls, what it may do, and whether what it says may teach. Reads no file and asks nobody: those who build [`Access`] do. What
 //! it keeps is in memory (checked tokens, keys that were fetched, what callers have done). The time comes from outside, but for the expiry of
-//! a signed token, which the library looks at, and the moment at which a caller's usage is looked up.
+//! a signed token, which the library looks at.
 //!
 //! Without a file of access everybody is [`Identity::anyone`]: that is for a first try on one machine. With one, a caller proves
 //! who it is by a bearer token (a static one, or one that GitLab or Kubernetes has signed) or by the certificate of its
@@ -236,8 +236,7 @@ impl Identity {
     /// Its token was made for another job.
     pub(crate) fn may_write(&self, attempt: &AttemptId) -> Result<(), Fault> {
         let Some(Job { host, id }) = &self.proven.job else { return Ok(()) };
-        let named = Named::read(attempt.as_str());
-        if named.host == host && named.job == id {
+        if self.is_own_job(attempt.as_str()) {
             return Ok(());
         }
         let description =
@@ -254,7 +253,14 @@ impl Identity {
         self.prove(&mut attempt.key);
         self.may_see("key.project", &attempt.key.project)?;
         attempt.opening.untrusted = !self.trusted;
+        attempt.opening.proven = self.is_own_job(attempt.id.as_str());
         Ok(())
+    }
+
+    /// Whether an attempt or ticket with this id is, by what is proven, of its own job.
+    pub(crate) fn is_own_job(&self, id: &str) -> bool {
+        let named = Named::read(id);
+        self.proven.job.as_ref().is_some_and(|Job { host, id }| named.host == host && named.job == id)
     }
 
     /// Takes `count` of a rate of its own: samples, bytes or queries.
@@ -305,7 +311,7 @@ impl Identity {
     /// # Errors
     /// It may not ask for this project.
     pub(crate) fn asks_about(&self, attempt: &AttemptId, key: &mut Key) -> Result<(), Fault> {
-        if self.proven.job.is_some() && self.may_write(attempt).is_ok() {
+        if self.is_own_job(attempt.as_str()) {
             self.prove(key);
         }
         self.asks("key.project", key)

@@ -45,7 +45,12 @@ fn access(file: &str, signer: &Signer) -> Result<Access, String> {
     };
     Access::new(
         AccessFile::parse(file)?,
-        Sources { read: &read, usages: &Usages::default(), fetched: &|_origin| Arc::default() },
+        Sources {
+            read: &read,
+            usages: &Usages::default(),
+            moment: Instant::now(),
+            fetched: &|_origin| Arc::default(),
+        },
     )
 }
 
@@ -68,7 +73,7 @@ fn attempt(id: &str) -> Attempt {
 fn what_a_token_proves_wins_over_what_a_message_says() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
-    let identity = access.identify(Some(&signer.token(|_claims| ())), &[], 0).unwrap();
+    let identity = access.identify(Some(&signer.token(|_claims| ())), &[], 0, Instant::now()).unwrap();
     assert!(identity.roles.has(Role::Agent) && !identity.roles.has(Role::Reader) && identity.trusted);
     let mut opened = attempt("gitlab.example.com:4711.2");
     identity.opens(&mut opened).unwrap();
@@ -87,7 +92,7 @@ fn a_token_without_a_project_is_not_good_for_all_of_them() {
     let file = FILE.replace("claims = { project_path = \"spack/*\" }", "claims = {}");
     let access = access(&file, &signer).unwrap();
     let token = signer.token(|claims| drop(claims.as_object_mut().unwrap().remove("project_path")));
-    let denied = access.identify(Some(&token), &[], 0).unwrap_err();
+    let denied = access.identify(Some(&token), &[], 0, Instant::now()).unwrap_err();
     assert_eq!(denied, Denied::NotAccepted("lacks what says whose it is (project_path and job_id, or sub)"));
 }
 
@@ -95,7 +100,7 @@ fn a_token_without_a_project_is_not_good_for_all_of_them() {
 fn what_is_proven_wins_in_questions_about_the_own_job_and_fills_gaps_in_others() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
-    let identity = access.identify(Some(&signer.token(|_claims| ())), &[], 0).unwrap();
+    let identity = access.identify(Some(&signer.token(|_claims| ())), &[], 0, Instant::now()).unwrap();
     let asks = |id: &str, project: &str| {
         let mut key = Key { project: project.into(), git_ref: "main".into(), ..Key::default() };
         identity.asks_about(&AttemptId::parse(id).unwrap(), &mut key).map(|()| (key.project, key.git_ref))
@@ -118,7 +123,8 @@ fn nobody_may_see_and_do_nothing() {
 #[test]
 fn whatever_tells_builds_apart_counts_as_a_key_of_its_own_and_nothing_else_does() {
     let bounded = FILE.replacen("[\"reader\"]", "[\"agent\"]\n    bounds = { keys_per_hour = 1 }", 1);
-    let caller = access(&bounded, &Signer::new()).unwrap().identify(Some("secret"), &[], 0).unwrap();
+    let caller =
+        access(&bounded, &Signer::new()).unwrap().identify(Some("secret"), &[], 0, Instant::now()).unwrap();
     let note = |change: &dyn Fn(&mut Key)| {
         let mut attempt = attempt("1");
         change(&mut attempt.key);
@@ -153,12 +159,17 @@ fn the_example_of_the_readme_is_a_file_of_access() {
         assert_eq!(path, &PathBuf::from("kubernetes-keys.json"));
         Ok(signer.key_set())
     };
-    let sources = Sources { read: &read, usages: &Usages::default(), fetched: &|_origin| Arc::default() };
+    let sources = Sources {
+        read: &read,
+        usages: &Usages::default(),
+        moment: Instant::now(),
+        fetched: &|_origin| Arc::default(),
+    };
     // the hash of nobody's token
     let example = example.replace("\"...\"", &format!("{:?}", "0".repeat(64)));
     let access = Access::new(AccessFile::parse(&example).unwrap(), sources).unwrap();
     assert_eq!(format!("{access:?}"), "Access(1 tokens, 2 issuers, 1 certificates)");
-    let runner = access.identify(None, &["runner-1.example".to_owned()], 0).unwrap();
+    let runner = access.identify(None, &["runner-1.example".to_owned()], 0, Instant::now()).unwrap();
     assert!(
         runner.roles.has(Role::Agent) && runner.bounds.is_some_and(|bounds| bounds.of(Bound::Streams) == 100)
     );
@@ -169,7 +180,7 @@ fn a_build_of_an_unprotected_ref_is_measured_and_does_not_teach() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
     let token = signer.token(|claims| claims["ref_protected"] = json!("false"));
-    let identity = access.identify(Some(&token), &[], 0).unwrap();
+    let identity = access.identify(Some(&token), &[], 0, Instant::now()).unwrap();
     let mut opened = attempt("gitlab.example.com:4711");
     identity.opens(&mut opened).unwrap();
     assert!(opened.opening.untrusted);
@@ -208,14 +219,18 @@ fn a_token_that_is_not_right_lets_nobody_in_and_says_only_what_helps_the_honest(
         ("grafana".to_owned(), "is not known here"),
     ];
     for (token, expected) in cases {
-        assert_eq!(access.identify(Some(&token), &[], 0), Err(Denied::NotAccepted(expected)), "{token:.200}");
+        assert_eq!(
+            access.identify(Some(&token), &[], 0, Instant::now()),
+            Err(Denied::NotAccepted(expected)),
+            "{token:.200}"
+        );
     }
     for unbounded in [without("job_id"), claims("job_id", json!(""))] {
         let denied = Denied::NotAccepted("lacks what says whose it is (project_path and job_id, or sub)");
-        assert_eq!(access.identify(Some(&unbounded), &[], 0), Err(denied));
+        assert_eq!(access.identify(Some(&unbounded), &[], 0, Instant::now()), Err(denied));
     }
     let foreign = claims("project_path", json!("evil/spack"));
-    assert_eq!(access.identify(Some(&foreign), &[], 0), Err(Denied::NoGrant));
+    assert_eq!(access.identify(Some(&foreign), &[], 0, Instant::now()), Err(Denied::NoGrant));
 }
 
 #[test]
@@ -224,9 +239,12 @@ fn a_checked_token_is_remembered_until_it_expires_and_no_longer() {
     let access = access(FILE, &signer).unwrap();
     // the library looks at the clock of the machine, so "later" is told by remembering alone
     let token = signer.token(|_claims| ());
-    assert!(access.identify(Some(&token), &[], 0).is_ok());
+    assert!(access.identify(Some(&token), &[], 0, Instant::now()).is_ok());
     assert_eq!(access.remembered(), 1);
-    assert!(access.identify(Some(&token), &[], YEAR_2100 + 61).is_ok(), "checked again, by the library");
+    assert!(
+        access.identify(Some(&token), &[], YEAR_2100 + 61, Instant::now()).is_ok(),
+        "checked again, by the library"
+    );
     assert_eq!(access.remembered(), 1);
 }
 
@@ -236,7 +254,7 @@ fn a_token_expires_when_the_library_refuses_it_and_may_say_so_with_a_fraction() 
     let access = access(FILE, &signer).unwrap();
     let expires = |at: Value| {
         let token = signer.token(|claims| claims["exp"] = at);
-        access.identify(Some(&token), &[], 0).map(|identity| identity.expires)
+        access.identify(Some(&token), &[], 0, Instant::now()).map(|identity| identity.expires)
     };
     assert_eq!(expires(json!(YEAR_2100)), Ok(Some(YEAR_2100 + 61)), "60 s are what clocks may differ by");
     assert_eq!(expires(json!(4_102_444_800.25)), Ok(Some(YEAR_2100 + 61)));
@@ -247,15 +265,15 @@ fn a_token_expires_when_the_library_refuses_it_and_may_say_so_with_a_fraction() 
 fn a_static_token_and_a_certificate_are_who_the_file_says_and_nobody_else_is_anybody() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
-    let grafana = access.identify(Some("secret"), &[], 0).unwrap();
+    let grafana = access.identify(Some("secret"), &[], 0, Instant::now()).unwrap();
     assert_eq!((&*grafana.name, grafana.trusted), ("grafana", false));
     assert!(grafana.may_see("filter.project", "spack/x").is_ok());
     for hidden in ["spac", "other/spack/x", ""] {
         assert_eq!(grafana.may_see("filter.project", hidden).unwrap_err().field, "filter.project");
     }
     let names = ["other".to_owned(), "runner-1.example.com".to_owned()];
-    assert!(access.identify(None, &names, 0).unwrap().trusted);
-    assert_eq!(access.identify(None, &names[..1], 0), Err(Denied::Nobody));
+    assert!(access.identify(None, &names, 0, Instant::now()).unwrap().trusted);
+    assert_eq!(access.identify(None, &names[..1], 0, Instant::now()), Err(Denied::Nobody));
 }
 
 #[test]
@@ -272,7 +290,12 @@ fn a_file_that_is_half_right_is_not_used_and_all_that_is_wrong_is_named() {
     assert!(error(&shared).contains("algorithms must be some of"));
     let read =
         |_path: &PathBuf| Ok(json!({"keys": [{"kty": "oct", "kid": "s", "k": "c2VjcmV0"}]}).to_string());
-    let sources = Sources { read: &read, usages: &Usages::default(), fetched: &|_origin| Arc::default() };
+    let sources = Sources {
+        read: &read,
+        usages: &Usages::default(),
+        moment: Instant::now(),
+        fetched: &|_origin| Arc::default(),
+    };
     let secret = Access::new(AccessFile::parse(FILE).unwrap(), sources);
     assert!(secret.err().unwrap().contains("secret key \"s\""));
 }
@@ -281,7 +304,7 @@ fn a_file_that_is_half_right_is_not_used_and_all_that_is_wrong_is_named() {
 fn without_the_words_of_the_file_callers_are_nobody_and_with_them_they_teach_nothing() {
     let signer = Signer::new();
     let open = access("[anonymous]\nroles = [\"caller\"]\n", &signer).unwrap();
-    let anyone = open.identify(None, &[], 0).unwrap();
+    let anyone = open.identify(None, &[], 0, Instant::now()).unwrap();
     assert!(anyone.roles.has(Role::Caller) && !anyone.roles.has(Role::Agent) && !anyone.trusted);
     assert!(!format!("{open:?}{anyone:?}").contains("secret"));
 }
@@ -303,23 +326,30 @@ fn a_token_of_kubernetes_is_its_pods_and_is_granted_what_its_namespace_and_accou
                 json!({"namespace": namespace, "serviceaccount": {"name": "agent"}, "pod": pod});
         })
     };
-    let known = access.identify(Some(&token("ci", "runner-1")), &[], 0).unwrap();
+    let known = access.identify(Some(&token("ci", "runner-1")), &[], 0, Instant::now()).unwrap();
     assert_eq!(&*known.name, "gitlab.example.com:system:serviceaccount:ci:agent/runner-1");
     assert!(known.sees("spack/packages") && !known.sees("other"));
     assert_eq!(known.bounds, Some(Bounds::OF_JOB));
-    assert_eq!(access.identify(Some(&token("other", "runner-1")), &[], 0), Err(Denied::NoGrant));
+    assert_eq!(
+        access.identify(Some(&token("other", "runner-1")), &[], 0, Instant::now()),
+        Err(Denied::NoGrant)
+    );
     let nobodys = signer.token(|claims| {
         claims["kubernetes.io"] = json!({"namespace": "ci", "serviceaccount": {"name": "agent"}});
     });
-    assert!(access.identify(Some(&nobodys), &[], 0).is_err());
+    assert!(access.identify(Some(&nobodys), &[], 0, Instant::now()).is_err());
 }
 
 #[test]
 fn what_one_job_makes_the_server_remember_is_far_less_than_what_a_fleet_may() {
     let signer = Signer::new();
     let access = access(FILE, &signer).unwrap();
-    let job = access.identify(Some(&signer.token(|_claims| ())), &[], 0).unwrap();
-    let fleet = access.identify(None, &["runner-1.example.com".to_owned()], 0).unwrap();
+    let job = access.identify(Some(&signer.token(|_claims| ())), &[], 0, Instant::now()).unwrap();
+    let fleet = access.identify(None, &["runner-1.example.com".to_owned()], 0, Instant::now()).unwrap();
+    let untrusted = FILE.replacen("roles = [\"agent\"]\n    trusted = true", "roles = [\"agent\"]", 1);
+    let untrusted = self::access(&untrusted, &signer).unwrap();
+    let untrusted =
+        untrusted.identify(None, &["runner-1.example.com".to_owned()], 0, Instant::now()).unwrap();
     let now = Instant::now();
     // the attempt is the same, as is the job
     let count = |caller: &Identity, change: &dyn Fn(&mut Key, String)| {
@@ -335,6 +365,9 @@ fn what_one_job_makes_the_server_remember_is_far_less_than_what_a_fleet_may() {
     assert_eq!(count(&job, &name), Some((Bound::Labels, 0)), "names count with values, for an hour");
     // one key is there already
     assert_eq!(count(&job, &|key, version| key.version = version), Some((Bound::Keys, 999)));
+    // whose builds are not trusted has as much room as those together have, whatever his token is
+    assert_eq!(count(&untrusted, &value), Some((Bound::Labels, 6250)));
+    assert_eq!(count(&untrusted, &|key, version| key.version = version), Some((Bound::Keys, 6249)));
     for change in [&value as &dyn Fn(&mut Key, String), &name, &|key, version| key.version = version] {
         assert_eq!(count(&fleet, change), None);
     }

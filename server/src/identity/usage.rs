@@ -172,17 +172,13 @@ struct Known {
 }
 
 impl Usages {
-    /// That of this caller.
-    pub(super) fn of(&self, name: &Arc<str>) -> Usage {
-        self.of_at(name, Instant::now())
-    }
-
     /// How many callers are known.
     pub(crate) fn callers(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).by_name.len()
     }
 
-    fn of_at(&self, name: &Arc<str>, now: Instant) -> Usage {
+    /// That of this caller.
+    pub(super) fn of(&self, name: &Arc<str>, now: Instant) -> Usage {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.by_name.len() >= known.look_at {
             known.by_name.retain(|_name, usage| usage.is_needed(now));
@@ -236,7 +232,8 @@ mod tests {
     #[test]
     fn a_caller_is_the_same_under_another_token_and_forgotten_when_he_is_gone() {
         let usages = Usages::default();
-        let of = |name: &str| usages.of(&name.into());
+        let now = Instant::now();
+        let of = |name: &str| usages.of(&name.into(), now);
         let (held, again, other) = (of("a"), of("a"), of("b"));
         assert!(Arc::ptr_eq(&held.0, &again.0) && !Arc::ptr_eq(&held.0, &other.0));
         for n in 0..10_000 {
@@ -252,12 +249,12 @@ mod tests {
         let bounds = BoundsTable { keys_per_hour: Some(1), ..BoundsTable::default() }.or(Bounds::OF_JOB);
         let after = |minutes: u64| start + Duration::from_mins(minutes);
         let note = |key: &str, minutes: u64| {
-            let usage = usages.of_at(&"a".into(), after(minutes));
+            let usage = usages.of(&"a".into(), after(minutes));
             usage.note(&bounds, Bound::Keys, key, after(minutes)).is_ok()
         };
         let crowd = |minutes: u64| {
             for n in 0..3 * CALLERS {
-                drop(usages.of_at(&n.to_string().into(), after(minutes)));
+                drop(usages.of(&n.to_string().into(), after(minutes)));
             }
         };
         assert!(note("one", 0));
@@ -271,7 +268,7 @@ mod tests {
     #[test]
     fn a_rate_that_is_not_paid_for_is_not_forgotten() {
         let (usages, start) = (Usages::default(), Instant::now());
-        let usage = usages.of_at(&"a".into(), start);
+        let usage = usages.of(&"a".into(), start);
         usage.take(&Bounds::OF_JOB, Bound::Queries, 20_000, start).unwrap();
         assert!(!usage.0.lock().unwrap().is_over(start + Duration::from_secs(9)));
         assert!(usage.0.lock().unwrap().is_over(start + Duration::from_secs(10)));

@@ -3,7 +3,13 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{
+            AtomicBool, AtomicU64, AtomicUsize,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
     time::Duration,
 };
 
@@ -14,18 +20,20 @@ use super::places::Place;
 /// Timers are no finer: one that rings a moment early must not ring again and again.
 const TICK: Duration = Duration::from_millis(1);
 
-/// A handle on the requests of one connection.
+/// A handle on the requests of one connection. A request costs no lock, but for the first one of a connection.
 #[derive(Clone)]
-pub(crate) struct Requests(Arc<Mutex<State>>);
+pub(crate) struct Requests(Arc<State>);
 
 struct State {
     /// Given back when the connection ends, whoever still holds this.
-    place: Option<Place>,
-    running: usize,
+    place: Mutex<Option<Place>>,
     /// There was one that counts.
-    asked: bool,
-    /// The connection's beginning, or the end of the last request.
-    since: Instant,
+    asked: AtomicBool,
+    running: AtomicUsize,
+    /// The connection's beginning.
+    began: Instant,
+    /// When the last one ended, nanoseconds since then. Whoever finds none running finds the end of the last one here.
+    ended: AtomicU64,
 }
 
 /// A request while it runs.
@@ -34,60 +42,60 @@ pub(crate) struct Running(Requests);
 
 impl Requests {
     pub(super) fn new(place: Place) -> Self {
-        let since = Instant::now();
-        Self(Arc::new(Mutex::new(State { place: Some(place), running: 0, asked: false, since })))
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        Self(Arc::new(State {
+            place: Mutex::new(Some(place)),
+            asked: AtomicBool::new(false),
+            running: AtomicUsize::new(0),
+            began: Instant::now(),
+            ended: AtomicU64::new(0),
+        }))
     }
 
     /// Counts a request for as long as the result lives.
     pub(crate) fn begin(&self) -> Running {
-        let mut state = self.state();
-        state.running += 1;
-        state.asked = true;
-        if let Some(place) = &mut state.place {
-            place.keep();
+        self.0.running.fetch_add(1, Relaxed);
+        if !self.0.asked.load(Relaxed) {
+            if let Some(place) = &mut *self.0.place.lock().unwrap_or_else(PoisonError::into_inner) {
+                place.keep();
+            }
+            self.0.asked.store(true, Relaxed);
         }
         Running(self.clone())
     }
 
     /// Whether there was a request.
     pub(crate) fn asked(&self) -> bool {
-        self.state().asked
+        self.0.asked.load(Relaxed)
     }
 
-    /// Comes when no request ran for too long: at first for `first`, after one for `later`. The clock is looked at when that may be
-    /// so, not at each request.
+    /// Comes when no request ran for too long: see [`Self::left`]. The clock is looked at when that may be so, not at each request.
     pub(crate) async fn unused(self, first: Duration, later: Duration) {
-        loop {
-            let left = self.left(first, later);
-            if left.is_zero() {
-                return;
-            }
-            sleep(left + TICK).await;
+        while let Some(left) = self.left(first, later) {
+            sleep(left).await;
         }
     }
 
-    /// How long no request may run from now on.
-    fn left(&self, first: Duration, later: Duration) -> Duration {
-        let state = self.state();
-        let bound = if state.asked { later } else { first };
-        let passed = if state.running > 0 { Duration::ZERO } else { state.since.elapsed() };
-        bound.saturating_sub(passed)
+    /// How long it takes at least until no request ran for too long: at first for `first`, after one for `later`. `None` if that is so.
+    pub(crate) fn left(&self, first: Duration, later: Duration) -> Option<Duration> {
+        // first: what a request that has ended wrote before is seen then
+        let runs = self.0.running.load(Acquire) > 0;
+        let bound = if self.asked() { later } else { first };
+        let ended = Duration::from_nanos(self.0.ended.load(Relaxed));
+        let passed = if runs { Duration::ZERO } else { self.0.began.elapsed().saturating_sub(ended) };
+        bound.checked_sub(passed).filter(|left| !left.is_zero()).map(|left| left + TICK)
     }
 
     pub(super) fn leave(&self) {
-        self.state().place = None;
+        drop(self.0.place.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.running = state.running.saturating_sub(1);
-        state.since = Instant::now();
+        let state = &self.0.0;
+        let now = u64::try_from(state.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        state.ended.fetch_max(now, Relaxed);
+        state.running.fetch_sub(1, Release);
     }
 }
 

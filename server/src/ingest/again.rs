@@ -39,6 +39,13 @@ impl ShortOfMemory {
         }
     }
 
+    /// Forgets an attempt: it was not that of the job.
+    pub(super) fn forget(&mut self, attempt: &AttemptId) {
+        self.attempts.retain(|_job, noted| noted != attempt);
+        let Self { attempts, order } = self;
+        order.retain(|job| attempts.contains_key(job));
+    }
+
     fn find(&self, key: &Key) -> Option<AttemptId> {
         self.attempts.get(&JobName::of(key)?).cloned()
     }

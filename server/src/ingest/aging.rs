@@ -33,6 +33,8 @@ pub struct Retain {
     pub max_bytes: Option<Bytes>,
     /// Summaries of attempts; `None` is for ever.
     pub summaries_for: Option<Duration>,
+    /// Lines of logs in verdicts; `None` is as long as the verdict.
+    pub log_lines_for: Option<Duration>,
 }
 
 impl Default for Retain {
@@ -43,6 +45,7 @@ impl Default for Retain {
             keep_for: Duration::from_hours(365 * 24),
             max_bytes: None,
             summaries_for: None,
+            log_lines_for: None,
         }
     }
 }
@@ -106,6 +109,8 @@ pub(super) struct Pass {
     pub(super) clock: Believed,
     /// What is older goes, because all of it does not fit.
     fits_from_unix_ms: u64,
+    /// It is its turn again: the step before was one of the walk over summaries.
+    pub(super) last_step_forgot: bool,
 }
 
 impl Pass {
@@ -183,6 +188,7 @@ mod tests {
         keep_for: Duration::from_hours(10),
         max_bytes: Some(Bytes(100)),
         summaries_for: None,
+        log_lines_for: None,
     };
     const YEAR_MS: u64 = 365 * 24 * HOUR_MS;
 

@@ -14,7 +14,7 @@ use crate::{
     metrics::Metrics,
     placing::Placing,
     predict, retry,
-    store::Store,
+    store::{Batch, Kind, Store},
     ticketing::Ticketing,
 };
 
@@ -79,4 +79,14 @@ pub(super) fn verdict(attempt: &AttemptId) -> Verdict {
         given_unix_ms: None,
         job: None,
     }
+}
+
+/// Flips a bit in the summary of an ended attempt.
+pub(super) async fn damage_summary(store: &Store, id: &AttemptId) {
+    let key = [&Kind::Summary.prefix_of(id)[..], &[0]].concat();
+    let mut value = store.get(&key).await.unwrap().unwrap().value;
+    value[20] ^= 1;
+    let mut batch = Batch::default();
+    batch.put(key, value);
+    store.commit(batch).await.unwrap();
 }

@@ -14,6 +14,7 @@ mod flight;
 mod forget;
 mod judge;
 mod opening;
+mod ousting;
 mod recall;
 mod refusal;
 mod request;

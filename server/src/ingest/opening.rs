@@ -11,7 +11,8 @@ impl Ingest {
     /// spare. An attempt that is open already keeps what was noted at its first opening, and one that is sealed its summary.
     pub(super) fn foreseen(&self, attempt: Attempt) -> Attempt {
         let parts = &self.parts;
-        if parts.learned.knows(&attempt.id) {
+        // what is known under the id of a proven job may be of somebody else, and go
+        if parts.learned.knows(&attempt.id) && !attempt.opening.proven {
             return attempt;
         }
         let prediction =

@@ -199,7 +199,7 @@ mod tests {
     use crate::{
         domain::{Cause, History, JobName, Opening, Outcome, test_summary},
         ingest::{Ingest, fixture},
-        store::{Batch, Kind, Store},
+        store::{Batch, Store},
     };
 
     /// What a server with room for `capacity` attempts knows after its start.
@@ -363,12 +363,7 @@ mod tests {
     #[tokio::test]
     async fn a_damaged_summary_costs_itself_alone() {
         let (store, [_, failed, _]) = filled().await;
-        let key = [&Kind::Summary.prefix_of(&failed.attempt)[..], &[0]].concat();
-        let mut value = store.get(&key).await.unwrap().unwrap().value;
-        value[20] ^= 1;
-        let mut batch = Batch::default();
-        batch.put(key, value);
-        store.commit(batch).await.unwrap();
+        fixture::damage_summary(&store, &failed.attempt).await;
         let ingest = started(&store, 10).await;
         assert_eq!(ingest.parts.learned.newest_first().len(), 2);
         assert_eq!(ingest.flaky(10), []);

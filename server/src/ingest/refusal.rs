@@ -31,6 +31,12 @@ pub(crate) enum Refusal {
     /// Another agent writes the attempt, or wrote and closed it.
     #[error("attempt {0} belongs to another agent; give this run an id of its own")]
     Held(AttemptId),
+    /// The agent of the job that the attempt's id names has proven that it is: what came before it is dropped.
+    #[error(
+        "attempt {0} is that of a CI job, whose own agent has come and proven it; what was sent before under this id is dropped: give \
+         this run an id of its own"
+    )]
+    Ousted(AttemptId),
     /// The same agent has opened the attempt on a newer stream.
     #[error("attempt {0} was taken over by a newer stream of the same agent")]
     Replaced(AttemptId),
@@ -79,6 +85,7 @@ impl Refusal {
             Self::NotOpen(_) => "not_open",
             Self::Gap { .. } => "gap",
             Self::Held(_) => "held",
+            Self::Ousted(_) => "ousted",
             Self::Replaced(_) => "replaced",
             Self::Running(_) => "running",
             Self::Judged { .. } => "judged",

@@ -25,12 +25,16 @@ pub(super) const STEP: Duration = Duration::from_millis(200);
 type Packed = (Entry, u64, Fate, Option<Vec<u8>>);
 
 impl Worker {
-    /// One step of the pass, if it is not resting.
+    /// One step of the pass, if it is not resting; in turn with those of the walk over summaries, which a pass that never rests
+    /// would keep waiting.
     pub(super) async fn retain_step(&mut self) {
         let now = self.believed_now();
-        if !self.pass.begins(now) {
+        let forgets = !self.pass.last_step_forgot && self.is_forgetting(now);
+        if forgets || !self.pass.begins(now) {
+            self.pass.last_step_forgot = forgets;
             return self.forget_step(now).await;
         }
+        self.pass.last_step_forgot = false;
         if let Err(error) = self.retain_page(now).await {
             tracing::warn!(%error, "could not look after old samples; tried again in an hour");
             self.pass.fail(now);
@@ -86,13 +90,19 @@ impl Worker {
         if let Some((_, owner)) = self.pass.last.as_ref().filter(|(last, _)| last == id) {
             return Ok(*owner);
         }
-        let owner = match (store::read_summary(&self.parts.store, id).await?, self.sessions.get(id)) {
-            (Some(summary), _) => Owner::Ended(summary.ended_unix_ms()),
-            (None, Some(session)) => {
+        let owner = match (store::read_summary(&self.parts.store, id).await, self.sessions.get(id)) {
+            (Ok(Some(summary)), _) => Owner::Ended(summary.ended_unix_ms()),
+            (Ok(None), Some(session)) => {
                 let so_far = session.progress.last.map(|last| last.elapsed).unwrap_or_default();
                 Owner::Running(start(session.attempt.started_unix_ms, so_far, session.heard.unix_ms).0)
             }
-            (None, None) => Owner::Unknown,
+            (Ok(None), None) => Owner::Unknown,
+            // its samples stay, and all others get old as if it were whole
+            (Err(error @ StoreError::Damaged { .. }), _) => {
+                tracing::error!(attempt = %id, %error, "kept the samples of an attempt whose summary is damaged");
+                Owner::Unknown
+            }
+            (Err(error), _) => return Err(error.into()),
         };
         self.pass.last = Some((id.clone(), owner));
         Ok(owner)
@@ -139,7 +149,7 @@ mod tests {
         let (store, attempt) = (Store::Memory(memory.clone()), fixture::attempt("a"));
         let summary = test_summary("a", "zlib", "1", 10);
         let mut batch = Batch::default();
-        store::append_fragment(&mut batch, &attempt.id, 1, 0, &[Sample::default()]).unwrap();
+        store::append_fragment(&mut batch, &attempt.id, 1, 0, [Sample::default()]).unwrap();
         store.commit(batch).await.unwrap();
         store::seal(&store, &attempt, &summary).await.unwrap();
         memory
@@ -176,7 +186,7 @@ mod tests {
             let samples: Vec<Sample> = (1..=600).map(sample).collect();
             samples.iter().try_for_each(|sample| session.progress.add(sample)).unwrap();
             let mut batch = Batch::default();
-            store::append_fragment(&mut batch, &attempt.id, first, 0, &samples).unwrap();
+            store::append_fragment(&mut batch, &attempt.id, first, 0, samples).unwrap();
             store.commit(batch).await.unwrap();
             let roll = store::roll(&store, &attempt.id).await.unwrap();
             store.commit(roll.batch).await.unwrap();

@@ -196,7 +196,7 @@ mod tests {
         let sample = |n: u64| Sample { elapsed: Millis(n * 1000), ..Sample::default() };
         let samples: Vec<Sample> = (first..=last).map(sample).collect();
         let mut batch = Batch::default();
-        store::append_fragment(&mut batch, id, first, 0, &samples).unwrap();
+        store::append_fragment(&mut batch, id, first, 0, samples).unwrap();
         store.commit(batch).await.unwrap();
     }
 

@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -22,15 +22,29 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct StreamHandle {
     id: u64,
-    /// Ends the stream because the same agent has opened a newer one.
+    /// Ends the stream because the same agent has opened a newer one, or the agent of a job its own attempt.
     pub(crate) replaced: CancellationToken,
+    ousted: Arc<OnceLock<AttemptId>>,
 }
 
 impl StreamHandle {
     /// A new stream.
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self { id: NEXT.fetch_add(1, Ordering::Relaxed), replaced: CancellationToken::new() }
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { id, replaced: CancellationToken::new(), ousted: Arc::default() }
+    }
+
+    /// Ends the stream, because an attempt that it wrote is that of a job whose own agent has come.
+    pub(super) fn oust(&self, attempt: &AttemptId) {
+        // the first one is the reason
+        let _earlier = self.ousted.set(attempt.clone());
+        self.replaced.cancel();
+    }
+
+    /// The attempt for which the stream was ended; `None` if it was not, or by a newer stream of its own agent.
+    pub(crate) fn ousted(&self) -> Option<&AttemptId> {
+        self.ousted.get()
     }
 }
 
@@ -113,11 +127,7 @@ impl Session {
 
     /// Hands the attempt to `stream`. A stream of the same agent that held it is told to end.
     pub(crate) fn take(&mut self, attempt: &Attempt, stream: &StreamHandle) -> Result<(), Refusal> {
-        // whoever has learnt another's session has not become him: project and trust are proven
-        let is_same = self.attempt.session == attempt.session
-            && self.attempt.key.project == attempt.key.project
-            && (self.attempt.opening.untrusted || !attempt.opening.untrusted);
-        if !is_same {
+        if !self.attempt.is_same_agent(attempt) {
             return Err(Refusal::Held(attempt.id.clone()));
         }
         if let Some(holder) = self.holder.as_ref().filter(|holder| *holder != stream) {
@@ -136,6 +146,7 @@ impl Session {
     pub(crate) fn check_holder(&self, stream: &StreamHandle) -> Result<(), Refusal> {
         match &self.holder {
             Some(holder) if holder == stream => Ok(()),
+            _ if stream.ousted() == Some(&self.attempt.id) => Err(Refusal::Ousted(self.attempt.id.clone())),
             Some(_) => Err(Refusal::Replaced(self.attempt.id.clone())),
             None => Err(Refusal::NotOpen(self.attempt.id.clone())),
         }

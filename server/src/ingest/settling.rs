@@ -16,7 +16,7 @@ use super::{
 use crate::{
     domain::{AttemptId, Summary, Told},
     metrics::Kind,
-    store::{self, Batch},
+    store::{self, Batch, StoreError},
 };
 
 /// What a CI system tells of one job, and who wants to know what became of it.
@@ -54,8 +54,16 @@ impl Worker {
     /// What becomes of one word: [`Settled::Now`] when the batch is on disk.
     async fn weigh_word(&mut self, told: &Told, ends: &mut Ends) -> Result<Settled, Refusal> {
         for id in told.attempts.iter().filter(|id| !self.sessions.contains_key(*id)) {
-            let stored = store::read_summary(&self.parts.store, id).await;
-            let Some(summary) = stored.map_err(|error| unreadable(&error))? else { continue };
+            let summary = match store::read_summary(&self.parts.store, id).await {
+                Ok(Some(summary)) => summary,
+                Ok(None) => continue,
+                // no later try would find it whole
+                Err(error @ StoreError::Damaged { .. }) => {
+                    tracing::error!(attempt = %id, %error, "cannot settle an attempt whose summary is damaged");
+                    return Ok(Settled::Known);
+                }
+                Err(error) => return Err(unreadable(&error)),
+            };
             let Some(settled) = settled(&summary, told) else { return Ok(Settled::Known) };
             store::put_summary(&mut ends.batch, &settled).map_err(unwritable)?;
             ends.settled.insert(id.clone(), settled);
@@ -169,6 +177,16 @@ mod tests {
         }
         let summary = store::read_summary(&store, &AttemptId::parse("99").unwrap()).await.unwrap().unwrap();
         assert_eq!(summary.cause, Some(Cause::Canceled));
+    }
+
+    #[tokio::test]
+    async fn a_word_on_an_attempt_whose_summary_is_damaged_is_not_told_again_for_ever() {
+        let (_memory, store) = with_lost(["a".to_owned()].into_iter()).await;
+        fixture::damage_summary(&store, &fixture::attempt("a").id).await;
+        let (_ingest, mut worker) = fixture::ingest(&store, 10);
+        let (word, became) = word("a", End::Failed);
+        worker.settle_all(vec![word]).await;
+        assert_eq!(became.await, Ok(Settled::Known));
     }
 
     #[tokio::test]

@@ -35,6 +35,10 @@ impl Worker {
         answer: Answer<Opened>,
     ) {
         let result = match self.latest(round, &attempt.id) {
+            Some(open) if open.attempt.yields_to(&attempt) => match self.oust_open(round, &attempt).await {
+                Ok(()) => self.first_opening(round, &attempt).await,
+                Err(refusal) => Err(refusal),
+            },
             Some(session) => Ok(Some(session)),
             None => self.first_opening(round, &attempt).await,
         };
@@ -64,9 +68,14 @@ impl Worker {
         round: &mut Round,
         attempt: &Attempt,
     ) -> Result<Option<Session>, Refusal> {
-        if let Some(sealed) = self.sealed(&attempt.id).await? {
+        match self.sealed(&attempt.id).await? {
             // its agent has not seen the end of the delivery
-            return if sealed.is_of(attempt) { Ok(None) } else { Err(Refusal::Held(attempt.id.clone())) };
+            Some(sealed) if sealed.is_of(attempt) => return Ok(None),
+            Some(sealed) if sealed.yields_to(attempt) => {
+                self.oust_ended(round, attempt, &sealed.key.project).await?
+            }
+            Some(_) => return Err(Refusal::Held(attempt.id.clone())),
+            None => {}
         }
         // what has begun in either round is a session when that is on the disk
         let open = self.sessions.len() + round.begun.len() + self.flight.begun();
@@ -103,17 +112,12 @@ impl Worker {
                 let (repeated, mut fresh) = (append.samples.len() as u64, 0);
                 match session.accept(append)? {
                     Some(new) => {
-                        store::append_fragment(
-                            &mut round.batch,
-                            &id,
-                            new.first_sequence,
-                            new.lost,
-                            &new.samples,
-                        )
-                        .map_err(unwritable)?;
                         fresh = new.samples.len() as u64;
                         round.samples += fresh;
                         round.lost += new.lost;
+                        let (first, batch) = (new.first_sequence, &mut round.batch);
+                        store::append_fragment(batch, &id, first, new.lost, new.samples)
+                            .map_err(unwritable)?;
                     }
                     None => drop(self.parts.metrics.samples_repeated.inc_by(repeated)),
                 }

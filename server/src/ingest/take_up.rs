@@ -107,7 +107,7 @@ mod tests {
             let sample = |n: u64| Sample { elapsed: Millis(n * 1000), ..Sample::default() };
             // every fifth was never fed
             let samples: Vec<Sample> = (1..=n % 5).map(sample).collect();
-            store::append_fragment(&mut batch, &attempt.id, 1, 0, &samples).unwrap();
+            store::append_fragment(&mut batch, &attempt.id, 1, 0, samples).unwrap();
             store.commit(batch).await.unwrap();
         }
         let (_ingest, mut worker) = fixture::ingest(&store, 10);

@@ -5,6 +5,7 @@ use std::{fs, path::Path, time::Duration};
 use super::*;
 use crate::{
     domain::{Action, AttemptId, Exit},
+    metrics::Kind,
     patience::eventually,
 };
 
@@ -133,7 +134,7 @@ async fn a_look_that_hangs_does_not_hold_the_end() {
     write(dir.path(), "", "");
     let judging = open(dir.path()).unwrap();
     let end = CancellationToken::new();
-    let hanging = judging.0.stamps.lock().unwrap();
+    let hanging = judging.0.kept.hang();
     let stop = async {
         // the test, the watch and its look hold one each
         eventually("the look begins", async || Arc::strong_count(&judging.0), |count| *count >= 3).await;

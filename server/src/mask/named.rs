@@ -1,7 +1,8 @@
 //! Values behind a name that says that they are secret: `DB_PASSWORD=...`, `--token ...`, `"client_secret": "..."`.
 //!
 //! Such words stand in compilers' messages too (`unexpected token: identifier`), so the value decides with: behind `=` and an option
-//! nearly everything is one, behind a colon only what no word of a sentence looks like.
+//! nearly everything is one, behind a colon only what no word of a sentence looks like. In brackets, behind `==` and behind `$` stand
+//! types, conditions and variables as well: there a value has letters and digits, as no type and few variables have.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -14,7 +15,7 @@ const PAIR: &str = r#"(?ix)
     (?<name> (?:pass(?:word|wd|phrase) | secret | token | credential
         | (?:api|access|private|ssh|deploy|signing|encryption|account|master|gpg)[_.\-]?key) [a-z0-9_.\-]{0,40}
       | (?:(?-u:\b)|_) (?:pass|pat|auth|jwt|psk) | _pwd )
-    (?<between> ["']? \s{0,4} (?:=>|:=|=|:) \s{0,4} | \s{1,4})
+    (?<between> ["']? \s{0,4} (?:=>|:=|={1,3}|:) \s{0,4} | \s{1,4})
     (?<first> \S)"#;
 /// Ends of names whose values are no secrets.
 const HARMLESS: [&str; 21] = [
@@ -44,6 +45,9 @@ const NOTHING: [&str; 20] = [
     "nullptr",
     "masked",
 ];
+/// What a type, a call, a list or a template begins with.
+const BRACKETS: [char; 5] = ['<', '{', '(', '[', '='];
+
 /// Fewer bytes are no secret.
 const LEAST: usize = 4;
 /// Fewer bytes are none behind a colon.
@@ -65,26 +69,34 @@ pub(super) fn are_read() -> bool {
 
 /// The text without such values.
 pub(super) fn mask(text: &str) -> Cow<'_, str> {
-    let Some(pairs) = PAIRS.as_ref() else { return Cow::Borrowed(text) };
-    let (mut at, mut kept) = (0, 0);
+    mask_and_count(text).0
+}
+
+/// The same, with how many bytes were looked at beside the search itself, which is linear.
+pub(super) fn mask_and_count(text: &str) -> (Cow<'_, str>, usize) {
+    let Some(pairs) = PAIRS.as_ref() else { return (Cow::Borrowed(text), 0) };
+    let (mut at, mut kept, mut looked_at) = (0, 0, 0_usize);
     let mut masked = String::new();
     // a value that is none can be the name of the next: `token: password=...`
     while let Some(found) = pairs.captures_at(text, at) {
         let Some(first) = found.name("first") else { break };
         at = first.start();
         let rest = text.get(at..).unwrap_or_default();
+        looked_at = looked_at.saturating_add(2 * LOOKED_AT);
         if tells(&found, text, rest) {
             masked.push_str(text.get(kept..at).unwrap_or_default());
             masked.push_str(MASK);
-            at = at.saturating_add(length(rest));
+            let length = length(rest);
+            looked_at = looked_at.saturating_add(length);
+            at = at.saturating_add(length);
             kept = at;
         }
     }
     if kept == 0 {
-        return Cow::Borrowed(text);
+        return (Cow::Borrowed(text), looked_at);
     }
     masked.push_str(text.get(kept..).unwrap_or_default());
-    Cow::Owned(masked)
+    (Cow::Owned(masked), looked_at)
 }
 
 /// Bytes of the value that the text begins with: up to its quote, or to a space.
@@ -125,17 +137,17 @@ fn tells(found: &Captures<'_>, text: &str, rest: &str) -> bool {
     let near = rest.get(..near.unwrap_or(0)).unwrap_or_default();
     let value = near.get(..length(near)).unwrap_or_default();
     let bare = value.trim_matches(|c| c == '"' || c == '\'');
-    if says_nothing(name, bare) {
+    let mark = between.trim();
+    if says_nothing(name, bare) || mark.ends_with("==") && !is_secret_inside(bare) {
         return false;
     }
-    let mark = between.trim();
     if mark.is_empty() {
         let before = found.get(0).and_then(|whole| text.get(..whole.start()));
         return before.is_some_and(is_option) && !bare.starts_with('-');
     }
     let in_json = mark.starts_with(['"', '\'']);
     let is_sentence = mark.ends_with(':') && between.ends_with(char::is_whitespace) && !in_json;
-    !is_sentence || bare.len() >= LEAST_IN_A_SENTENCE && is_no_word(bare)
+    !is_sentence || bare.len() >= LEAST_IN_A_SENTENCE && is_no_word(bare) && !bare.starts_with(BRACKETS)
 }
 
 fn says_nothing(name: &str, value: &str) -> bool {
@@ -146,10 +158,34 @@ fn says_nothing(name: &str, value: &str) -> bool {
     let word = value.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
     value.len() < LEAST
         || is_short_number
-        || value.starts_with(['<', '{', '(', '[', '='])
+        || value.starts_with(BRACKETS) && !is_secret_inside(value)
         || is_placeholder(value)
         || NOTHING.iter().any(|nothing| word.eq_ignore_ascii_case(nothing))
         || HARMLESS.iter().any(harmless)
+}
+
+/// Whether a value in brackets, or one that something is compared with, is a secret: `{abc123}`, `<abc123>`, `(hunter2)`. Types, calls,
+/// lists and templates stand there as well: it has letters and digits, no bracket or quote of its own, and is no version.
+fn is_secret_inside(value: &str) -> bool {
+    let inside = value.trim_start_matches(BRACKETS).trim_matches(['"', '\'']);
+    let inside = inside.trim_end_matches(['>', '}', ')', ']', ',', ';', '.', '"', '\'']);
+    let has = |is: fn(&u8) -> bool| inside.bytes().any(|byte| is(&byte));
+    let is_version = inside.split('.').take(2).filter(|part| part.parse::<u32>().is_ok()).count() == 2;
+    inside.len() >= LEAST_IN_A_SENTENCE
+        && !is_version
+        && !inside.contains(['<', '{', '(', '[', '>', '}', ')', ']', '"', '\''])
+        && (has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) || is_opaque(inside))
+}
+
+/// Whether a variable may be called so. In capitals it may be called anything; else no digit stands before a letter: that is how words
+/// are made into passwords.
+fn is_variable(name: &str) -> bool {
+    let is_capital = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    let mut pairs = name.as_bytes().windows(2);
+    name.bytes().all(is_capital)
+        || !pairs.any(
+            |pair| matches!(pair, [digit, letter] if digit.is_ascii_digit() && letter.is_ascii_alphabetic()),
+        )
 }
 
 /// Whether a value stands for another one as a whole: `$NAME`, `${NAME}`, `$(command)`, `%NAME%`, `%s`, `***`.
@@ -157,7 +193,7 @@ fn is_placeholder(value: &str) -> bool {
     let end = value.trim_end_matches(['.', ',', ';', ':', ')', ']', '}', '\\']);
     let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if let Some(name) = end.strip_prefix('$') {
-        return name.starts_with(['{', '(', '$']) || is_name(name);
+        return name.starts_with(['{', '(', '$']) || is_name(name) && is_variable(name);
     }
     if let Some(name) = end.strip_prefix('%') {
         return name.len() <= 3 || name.strip_suffix('%').is_some_and(is_name);

@@ -132,6 +132,15 @@ fn secrets_in_unusual_places_are_masked_too() {
         "password%3Dhunter2-more",
         "sshpass -p hunter2-more ssh x",
         "PASS\u{200b}WORD=hunter2-more",
+        "password=(hunter2)",
+        "password={hunter2}",
+        "password=<hunter2>;",
+        "DB_PASSWORD='[hunter2]'",
+        "password=(\"hunter2\")",
+        "password==hunter2",
+        "if password == \"hunter2\":",
+        "curl --password (hunter2) x",
+        "password=$hunter2more",
     ] {
         let masked = text(line);
         let leaks = ["hunter2", "6018fcceff64", "6a174c20f6dea"].iter().any(|secret| masked.contains(secret));
@@ -141,6 +150,13 @@ fn secrets_in_unusual_places_are_masked_too() {
         "npm install http://registry.example:4873/@scope/name",
         "PASSWORD=$PASSWORD TOKEN=${TOKEN} SECRET=%SECRET% API_KEY=*** password=%s",
         "std::vector<token> items; x[token] = next",
+        "password = $(cat file7) token=${TOKEN_2} secret=$K8S_TOKEN token=$token2 secret=$db2_secret",
+        "if (password == null) { token == Token_Identifier; secret==nullptr }",
+        "token = (const char *) malloc(7); token=(uint8_t)buf2; secret=[i for i in range2(7)]",
+        "password={{ vault.password }} password={password} token=<your-token> secret=<SECRET>",
+        "\"credentials\": {\"user1\":\"me7\"}, token = {}",
+        "Collecting SecretStorage==3.3.1 tokenizers==0.20.0rc1",
+        "error: unexpected token: (expr2_stmt)",
     ] {
         assert_eq!(text(line), line);
     }
@@ -173,6 +189,28 @@ fn what_is_no_secret_stays() {
         let kept =
             line.replace("-----BEGIN PRIVATE KEY-----", MASK).replace("--token TOKEN,", "--token [MASKED]");
         assert_eq!(text(&format!("{line}\nnext line\nand one\n")), format!("{kept}\nnext line\nand one\n"));
+    }
+}
+
+#[test]
+fn the_work_grows_as_the_text_does_whatever_stands_in_it() {
+    for piece in [
+        "token=",
+        "token: ",
+        "password=\"",
+        "password=\\\"",
+        "--token ",
+        "secret==",
+        "pass=(",
+        "pass pass ",
+        "token=hunter2more ",
+        "_pwd='",
+        "api-key-api-key=",
+        "password=é",
+    ] {
+        let work = |times: usize| named::mask_and_count(&piece.repeat(times)).1;
+        let (once, more) = (work(1_000), work(8_000));
+        assert!(more <= 9 * once + 9_000, "{piece:?}: {once} bytes, and of eight times as much {more}");
     }
 }
 

@@ -35,10 +35,10 @@ pub struct Looked {
 }
 
 impl Placement {
-    /// The pool for an attempt. `open` says how many attempts are open in a pool.
-    pub fn choose(&self, subject: &Subject<'_>, needs: &Needs, open: &dyn Fn(&str) -> u32) -> Choice<'_> {
+    /// The pool for an attempt. `busy` says how many builds run or wait in a pool.
+    pub fn choose(&self, subject: &Subject<'_>, needs: &Needs, busy: &dyn Fn(&str) -> u32) -> Choice<'_> {
         for rule in &self.rules {
-            if let Ok(choice) = self.by_rule(rule, subject, needs, open) {
+            if let Ok(choice) = self.by_rule(rule, subject, needs, busy) {
                 return choice;
             }
         }
@@ -54,8 +54,8 @@ impl Placement {
     /// Whether an attempt can be put into this pool, however busy the pools are.
     pub fn sends(&self, subject: &Subject<'_>, needs: &Needs, pool: &Pool) -> bool {
         // which rule decides does not hang on that, and it has one pool for idle hours and one for busy ones
-        [0, u32::MAX].iter().any(|open| {
-            let chosen = self.choose(subject, needs, &|_| *open).pool;
+        [0, u32::MAX].iter().any(|there| {
+            let chosen = self.choose(subject, needs, &|_| *there).pool;
             chosen.is_some_and(|chosen| chosen.name == pool.name)
         })
     }
@@ -66,12 +66,12 @@ impl Placement {
         &self,
         subject: &Subject<'_>,
         mut prediction: Prediction,
-        open: &dyn Fn(&str) -> u32,
+        busy: &dyn Fn(&str) -> u32,
     ) -> Prediction {
         if self.pools.is_empty() {
             return prediction;
         }
-        let choice = self.choose(subject, &Needs::of(&prediction), open);
+        let choice = self.choose(subject, &Needs::of(&prediction), busy);
         if let Some(pool) = choice.pool {
             lower(&mut prediction, pool);
         }
@@ -81,10 +81,10 @@ impl Placement {
     }
 
     /// What each rule says to a key, first to last: for people who write rules.
-    pub fn look(&self, subject: &Subject<'_>, needs: &Needs, open: &dyn Fn(&str) -> u32) -> Vec<Looked> {
+    pub fn look(&self, subject: &Subject<'_>, needs: &Needs, busy: &dyn Fn(&str) -> u32) -> Vec<Looked> {
         let mut decided = false;
         let look = |rule: &Rule| {
-            let (takes, why) = match self.by_rule(rule, subject, needs, open) {
+            let (takes, why) = match self.by_rule(rule, subject, needs, busy) {
                 Ok(_) if decided => (false, "would take it, but one before it does".to_owned()),
                 Ok(choice) => (true, choice.reason),
                 Err(why_not) => (false, why_not.words(subject, needs)),
@@ -101,7 +101,7 @@ impl Placement {
         rule: &'p Rule,
         subject: &Subject<'_>,
         needs: &Needs,
-        open: &dyn Fn(&str) -> u32,
+        busy: &dyn Fn(&str) -> u32,
     ) -> Result<Choice<'p>, WhyNot<'p>> {
         let more = rule.take(subject, needs)?;
         let wanted = self.wanted(rule, &more);
@@ -112,7 +112,7 @@ impl Placement {
         }
         let choice = pick(&may, needs, &rule.describe());
         Ok(match &rule.when_busy {
-            Some(instead) => self.unless_busy(instead, choice, subject, (needs, open)),
+            Some(instead) => self.unless_busy(instead, choice, subject, (needs, busy)),
             None => choice,
         })
     }
@@ -134,17 +134,17 @@ impl Placement {
         instead: &WhenBusy,
         choice: Choice<'p>,
         subject: &Subject<'_>,
-        (needs, open): (&Needs, &dyn Fn(&str) -> u32),
+        (needs, busy): (&Needs, &dyn Fn(&str) -> u32),
     ) -> Choice<'p> {
         let Some(chosen) = choice.pool else { return choice };
-        let there = open(&chosen.name);
+        let there = busy(&chosen.name);
         let is_busy = instead.from.or(chosen.at_once).is_some_and(|from| there >= from);
         // into one that is too small it would go with less memory than it needs: rather it waits
         let helps = |other: &&Pool| is_busy && may(other, subject) && other.takes(needs);
         let Some(other) = self.pool(&instead.pool).filter(helps) else { return choice };
-        let busy = format!("{}, but {there} attempts are open there", choice.reason);
+        let why = format!("{}, but {there} builds run or wait there", choice.reason);
         let other = pick(&[other], needs, "instead");
-        Choice { reason: format!("{busy}: {}", other.reason), ..other }
+        Choice { reason: format!("{why}: {}", other.reason), ..other }
     }
 }
 

@@ -68,11 +68,6 @@ impl Placement {
         self.pools.windows(2).any(|pair| matches!(pair, [one, other] if one.arch != other.arch))
     }
 
-    /// What a pool costs; `None` if it is not known. In the currency of [`Self::currency`].
-    pub fn price(&self, name: &str) -> Option<Price> {
-        self.pool(name).map(|pool| pool.price)
-    }
-
     /// The currency of all prices, for people; empty if the file names none.
     pub fn currency(&self) -> &str {
         &self.currency

@@ -36,7 +36,7 @@ pub(super) enum Wanted {
 pub(super) struct WhenBusy {
     /// The pool to take instead.
     pub(super) pool: String,
-    /// Open attempts in the wanted pool from which on it is busy; `None` for what that pool takes at once.
+    /// Builds that run or wait in the wanted pool from which on it is busy; `None` for what that pool takes at once.
     pub(super) from: Option<u32>,
 }
 

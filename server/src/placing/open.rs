@@ -69,7 +69,7 @@ fn amount(sizes: &Resources) -> Amount {
 }
 
 /// Both together.
-pub(crate) fn sum(one: Amount, other: Amount) -> Amount {
+pub(super) fn sum(one: Amount, other: Amount) -> Amount {
     Amount {
         places: one.places.saturating_add(other.places),
         memory_bytes: one.memory_bytes.saturating_add(other.memory_bytes),

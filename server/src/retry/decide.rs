@@ -1,10 +1,9 @@
 //! The verdict: what the cause asks for, and whether the budget, what was seen before and the price allow it.
 
 use super::{
-    classify::{Finding, classify},
+    classify::Finding,
     lineage, next, outlook,
     policy::{Policy, Terms, chance},
-    rules::Rules,
     seen::{Helped, Seen},
     signature,
     wish::{Wish, key, sentence, wish},
@@ -20,8 +19,6 @@ use crate::{
 /// What is known when a verdict is asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'k> {
-    /// What lines of a log mean.
-    pub rules: &'k Rules,
     /// Attempts that ended.
     pub history: &'k History,
     /// Failures that verdicts were given on.
@@ -48,13 +45,8 @@ struct Case {
     left: u32,
 }
 
-/// Whether an ended attempt should be tried again, as what, and why.
-pub fn judge(evidence: &Evidence, known: &Known<'_>) -> Verdict {
-    judge_found(evidence, classify(evidence, known.rules), known)
-}
-
-/// The same for an attempt that is classified already.
-pub fn judge_found(evidence: &Evidence, finding: Finding, known: &Known<'_>) -> Verdict {
+/// Whether an ended attempt should be tried again, as what, and why: `finding` is how it is classified.
+pub fn judge(evidence: &Evidence, finding: Finding, known: &Known<'_>) -> Verdict {
     let Some(cause) = finding.cause else { return nothing_to_retry(evidence, finding, known.policy) };
     let case = weigh(evidence, finding, cause, known);
     let predicted = predict(known.history, key(evidence), known.settings);

@@ -34,7 +34,7 @@ mod wish;
 
 pub use self::{
     classify::{Finding, cause_of, classify, is_censored},
-    decide::{Known, judge, judge_found},
+    decide::{Known, judge},
     policy::{Exception, Policy, Terms},
     rules::Rules,
     seen::{Flaky, Helped, Seen},

@@ -3,7 +3,7 @@
 //! Bounded: the newest failures of a key and signature, and the newest keys and signatures. What is forgotten costs at most
 //! one retry that was not needed.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::lineage;
 use crate::domain::{Action, AttemptId, Cause, History, Key, Outcome, Rung, Signature, Verdict};
@@ -49,6 +49,8 @@ struct Failure {
     /// Commit, else pipeline and job.
     place: Option<String>,
     as_is: bool,
+    /// Its verdict has the line that the signature stands for.
+    has_line: bool,
 }
 
 /// How often a retry as it was helped.
@@ -90,6 +92,9 @@ impl Seen {
             signature: signature.clone(),
             failures: VecDeque::new(),
         });
+        if entry.signature.line.is_empty() {
+            entry.signature.line.clone_from(&signature.line);
+        }
         let list = &mut entry.failures;
         if list.iter().any(|failure| failure.attempt == verdict.attempt) {
             return;
@@ -98,7 +103,41 @@ impl Seen {
             list.pop_front();
         }
         let (attempt, as_is) = (verdict.attempt.clone(), verdict.action == Action::AsIs);
-        list.push_back(Failure { attempt, place: lineage::place(key), as_is });
+        let has_line = !signature.line.is_empty();
+        list.push_back(Failure { attempt, place: lineage::place(key), as_is, has_line });
+    }
+
+    /// Forgets the line of each failure of which no verdict has it any more: these have lost theirs.
+    pub fn drop_lines(&mut self, verdicts: &[Verdict]) {
+        let lost: HashSet<(&str, &AttemptId)> = verdicts
+            .iter()
+            .filter_map(|verdict| Some((verdict.outlook.signature.as_ref()?.id.as_str(), &verdict.attempt)))
+            .collect();
+        let ids: HashSet<&str> = lost.iter().map(|(id, _attempt)| *id).collect();
+        for Entry { signature, failures, .. } in self.entries.values_mut() {
+            if !ids.contains(signature.id.as_str()) {
+                continue;
+            }
+            for failure in failures.iter_mut() {
+                failure.has_line &= !lost.contains(&(signature.id.as_str(), &failure.attempt));
+            }
+            if !failures.iter().any(|failure| failure.has_line) {
+                signature.line.clear();
+            }
+        }
+    }
+
+    /// Unlearns what was learnt of an attempt.
+    pub fn unlearn(&mut self, attempt: &AttemptId) {
+        self.entries
+            .values_mut()
+            .for_each(|entry| entry.failures.retain(|failure| failure.attempt != *attempt));
+        let empty = |entry: &Entry| entry.failures.is_empty();
+        if self.entries.values().any(empty) {
+            self.entries.retain(|_name, entry| !empty(entry));
+            let Self { order, entries, .. } = self;
+            order.retain(|name| entries.contains_key(name));
+        }
     }
 
     /// Other attempts of this key that failed so, at the same commit or in the same job.
@@ -156,4 +195,61 @@ impl Seen {
 fn name(key: &Key, signature: &Signature) -> Name {
     let what = Key { git_ref: String::new(), owner: String::new(), ..key.clone() };
     (format!("{}\0{}\0{}", what.project, what.stack, what.describe()), signature.id.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Outlook;
+
+    fn failed(attempt: &str, line: &str) -> Verdict {
+        let signature = Some(Signature { id: "0123456789abcdef".into(), line: line.into() });
+        Verdict {
+            attempt: AttemptId::parse(attempt).unwrap(),
+            action: Action::AsIs,
+            cause: Cause::Unknown,
+            confidence: 0.5,
+            evidence: Vec::new(),
+            next: None,
+            attempts_left: 1,
+            reason: String::new(),
+            outlook: Outlook { signature, ..Outlook::default() },
+            given_unix_ms: None,
+            job: None,
+        }
+    }
+
+    fn line(seen: &Seen) -> Option<&str> {
+        seen.entries.values().next().map(|entry| entry.signature.line.as_str())
+    }
+
+    #[test]
+    fn a_line_stays_as_long_as_a_verdict_has_it_and_the_failure_stays_without_it() {
+        let (mut seen, key) = (Seen::new(10), Key::default());
+        for attempt in ["a", "b"] {
+            seen.learn(&key, &failed(attempt, "make: *** Error 2"));
+        }
+        seen.drop_lines(&[failed("a", "")]);
+        assert_eq!(line(&seen), Some("make: *** Error 2"));
+        seen.drop_lines(&[failed("b", "")]);
+        assert_eq!(line(&seen), Some(""));
+        let signature = failed("c", "").outlook.signature.unwrap();
+        assert_eq!(seen.of(&key, &signature).count(), 2);
+        seen.learn(&key, &failed("c", "make: *** Error 2"));
+        assert_eq!(line(&seen), Some("make: *** Error 2"));
+    }
+
+    #[test]
+    fn nothing_is_left_of_an_attempt_that_is_unlearnt() {
+        let (mut seen, key) = (Seen::new(10), Key::default());
+        let signature = failed("a", "").outlook.signature.unwrap();
+        for attempt in ["a", "b"] {
+            seen.learn(&key, &failed(attempt, "make: *** Error 2"));
+        }
+        let id = |id: &str| AttemptId::parse(id).unwrap();
+        seen.unlearn(&id("a"));
+        assert_eq!(seen.of(&key, &signature).count(), 1);
+        seen.unlearn(&id("b"));
+        assert!(seen.entries.is_empty() && seen.order.is_empty());
+    }
 }

@@ -48,6 +48,18 @@ pub(super) fn put<T: Record>(batch: &mut Batch, key: &[u8], record: &T) -> Resul
     Ok(())
 }
 
+/// Puts `new` in the place of `old`, of which nothing is left behind.
+pub(super) fn replace<T: Record>(batch: &mut Batch, key: &[u8], old: &T, new: &T) -> Result<(), RecordError> {
+    let new = encode(key, new)?;
+    for (part_key, _) in encode(key, old)?.into_iter().skip(new.len()) {
+        batch.delete(part_key);
+    }
+    for (part_key, value) in new {
+        batch.put(part_key, value);
+    }
+    Ok(())
+}
+
 /// Removes the parts that `record` has.
 pub(super) fn delete<T: Record>(batch: &mut Batch, key: &[u8], record: &T) -> Result<(), RecordError> {
     for (part_key, _) in encode(key, record)? {

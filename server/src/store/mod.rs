@@ -71,8 +71,8 @@ pub use memory::MemoryStore;
 pub use offline::Offline;
 pub use past_damage::Gap;
 pub use records::{
-    Loaded, count_verdicts, delete_attempt, delete_ticket, each_summary, ended_after, forget,
-    forget_verdicts, forget_verdicts_on, have_samples, judged_after, load_summaries,
+    Loaded, change_verdicts, count_verdicts, delete_attempt, delete_ticket, each_summary, ended_after,
+    forget, forget_verdicts, forget_verdicts_on, have_samples, judged_after, load_summaries,
     load_summaries_past_damage, load_tickets, load_verdicts, open_attempts, put_attempt, put_summary,
     put_ticket, put_verdict, read_summary, read_verdict, read_verdicts,
 };

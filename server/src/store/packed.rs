@@ -120,6 +120,8 @@ struct Packed {
     predicted: Option<PackedPrediction>,
     #[prost(bool, tag = "40")]
     unneeded: bool,
+    #[prost(bool, tag = "41")]
+    proven: bool,
 }
 
 impl Record for Summary {
@@ -189,6 +191,7 @@ impl Packed {
             untrusted: opening.untrusted,
             predicted: opening.predicted.as_ref().map(PackedPrediction::of),
             unneeded: summary.unneeded,
+            proven: opening.proven,
         }
     }
 
@@ -238,6 +241,7 @@ impl Packed {
                 ticket: None,
                 pool: self.pool,
                 untrusted: self.untrusted,
+                proven: self.proven,
                 predicted: self.predicted.map(PackedPrediction::prediction),
             },
         })

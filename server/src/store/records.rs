@@ -107,6 +107,39 @@ pub async fn count_verdicts(store: &Store, id: &AttemptId, most: usize) -> Resul
     Ok(count.min(most))
 }
 
+/// Puts the answers that were given about an attempt again that `change` changes; gives those. One that is damaged stays as it is. Not
+/// atomic: cut short, the rest is as it was.
+pub async fn change_verdicts(
+    store: &Store,
+    id: &AttemptId,
+    mut change: impl FnMut(&mut Verdict) -> bool,
+) -> Result<Vec<Verdict>, SealError> {
+    let (prefix, mut after, mut joiner) = (Kind::Verdict.prefix_of(id), None::<Vec<u8>>, Joiner::default());
+    let mut changed = Vec::new();
+    loop {
+        let page = store.scan(&prefix, after.as_deref(), Limit::PAGE).await?;
+        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        let mut read: Vec<Joined<Verdict>> =
+            page.entries.iter().filter_map(|entry| joiner.push(entry)).collect();
+        if after.is_none() {
+            read.extend(joiner.finish());
+        }
+        for (key, verdict) in read {
+            let Ok(old) = verdict else { continue };
+            let mut new = old.clone();
+            if change(&mut new) {
+                let mut batch = Batch::default();
+                envelope::replace(&mut batch, &key, &old, &new)?;
+                store.commit(batch).await?;
+                changed.push(new);
+            }
+        }
+        if after.is_none() {
+            return Ok(changed);
+        }
+    }
+}
+
 /// Hands every summary to `take`, in the order of the ids.
 pub async fn load_summaries(store: &Store, take: impl FnMut(Summary) + Send) -> Result<Loaded, StoreError> {
     load(store, Kind::Summary, take, None).await
@@ -229,9 +262,9 @@ async fn ids_after(
     Ok((ids, page.entries.last().filter(|_| page.more).map(|last| last.key.clone())))
 }
 
-/// Removes all of an ended attempt, its summary last. Not atomic: cut short, it is begun again by the summary that is still there.
+/// Removes all of an attempt, what names it last. Not atomic: cut short, it is begun again by the name that is still there.
 pub async fn forget(store: &Store, id: &AttemptId) -> Result<(), CommitError> {
-    for kind in [Kind::Verdict, Kind::Fragment, Kind::Block, Kind::Summary] {
+    for kind in [Kind::Verdict, Kind::Fragment, Kind::Block, Kind::Summary, Kind::Attempt] {
         while store.delete_prefix(&kind.prefix_of(id), STEP).await?.more {}
     }
     Ok(())

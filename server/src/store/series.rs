@@ -48,13 +48,14 @@ pub fn append_fragment(
     id: &AttemptId,
     first_sequence: u64,
     lost: u64,
-    samples: &[Sample],
+    samples: impl Into<Vec<Sample>>,
 ) -> Result<(), RecordError> {
+    let samples = samples.into();
     let lost = lost.min(first_sequence.saturating_sub(FIRST));
     if samples.is_empty() && lost == 0 {
         return Ok(());
     }
-    let run = Run { first_sequence, lost, samples: samples.to_vec() };
+    let run = Run { first_sequence, lost, samples };
     put_chunks(batch, Kind::Fragment, id, vec![run], Effort::Fast)
 }
 

@@ -7,7 +7,7 @@ use ring::digest;
 use super::{Refusal, Ticketing};
 use crate::{
     answers::Answers,
-    domain::{Claim, Fault, Fnv, Key, Millis, Prediction},
+    domain::{Claim, Fault, Fnv, Key, Millis, Prediction, TicketId},
     identity::Identity,
     learned::Learned,
     mask,
@@ -40,11 +40,11 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// What `caller` claims with this question.
+    /// What `caller` claims with this question under this id.
     ///
     /// # Errors
     /// A field names what is not there, or what is not for him.
-    pub(crate) fn claim(&self, caller: &Identity, asked: Asked) -> Result<Claim, Refusal> {
+    pub(crate) fn claim(&self, caller: &Identity, id: &TicketId, asked: Asked) -> Result<Claim, Refusal> {
         let mut asked = asked;
         caller.claims("key.project", &mut asked.key).map_err(Refusal::Forbidden)?;
         // of what is proven: the same words of two callers are two questions
@@ -83,6 +83,7 @@ impl Claims {
             wall: needs.wall_p50,
             project: key.project.clone(),
             by: by(caller),
+            proven: caller.is_own_job(id.as_str()),
             asked: question,
         })
     }
@@ -114,9 +115,7 @@ impl Claims {
         if placement.pools().is_empty() {
             return Ok((None, prediction));
         }
-        // whoever waits for a place makes it as busy as who runs there
-        let busy = |pool: &str| self.placing.places().count(pool).max(self.ticketing.wanted(pool));
-        let put = placement.put(subject, prediction, &busy);
+        let put = placement.put(subject, prediction, &|pool| self.placing.busy(pool));
         match placement.pool(&put.placed.pool) {
             Some(pool) => Ok((Some(pool), put)),
             None => Err(Fault::new("key", format!("no pool takes it: {}", put.placed.reason)).into()),

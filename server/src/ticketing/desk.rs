@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::Refusal;
 use crate::{
     domain::{Attempt, AttemptId, Claim, Millis, SessionId, Ticket, TicketId},
+    log::AUDIT,
     metrics::{Kind, Metrics},
     placement::{
         Placement,
@@ -101,6 +102,25 @@ impl Desk {
     pub(super) fn ended_as(&self, id: &TicketId, claim: &Claim) -> Option<View> {
         let (end, ticket) = self.ended.get(id)?;
         ticket.claim.is_same(claim).then(|| View::Ended(*end, Box::new(ticket.clone())))
+    }
+
+    /// Ends the ticket with the id of a job whose own caller has come, unless that one opened it; its place goes to who is next.
+    pub(super) fn oust(&mut self, id: &TicketId, claim: &Claim, now: Now) {
+        let yields = |ticket: &&Ticket| ticket.claim.yields_to(claim);
+        let Some(project) = self.tickets.get(id).filter(yields).map(|ticket| ticket.claim.project.clone())
+        else {
+            return;
+        };
+        let Ok(changes) = self.tickets.close(id, now) else { return };
+        self.note(changes, now);
+        self.metrics.ousted.get_or_create(&Kind::of("ticket")).inc();
+        tracing::warn!(
+            target: AUDIT,
+            ticket = %id,
+            project = claim.project,
+            said_project = project,
+            "ended a ticket with a job's id for the job's own caller"
+        );
     }
 
     /// A ticket is new.

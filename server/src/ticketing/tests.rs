@@ -71,6 +71,13 @@ impl Site {
     }
 }
 
+impl Ticketing {
+    /// Tickets that want or hold a place in a pool, and attempts that run there without one.
+    fn wanted(&self, pool: &str) -> u32 {
+        self.0.desk().tickets.wanted(pool)
+    }
+}
+
 fn id(name: &str) -> TicketId {
     TicketId::parse(name).unwrap()
 }

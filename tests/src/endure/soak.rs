@@ -3,6 +3,7 @@
 //! within seconds here, so that they become fewer and go all the time.
 
 use std::{
+    collections::VecDeque,
     fmt,
     path::Path,
     sync::{
@@ -39,6 +40,10 @@ const SERIES_BYTES: u64 = 256 << 10;
 /// Time after which samples become fewer, and after which they go.
 const FULL_FOR: &str = "1s";
 const KEEP_FOR: &str = "5s";
+/// Time after which an ended attempt goes as a whole: without such a time they are kept for ever, and so is what is held of each.
+const SUMMARIES_FOR: Duration = Duration::from_mins(2);
+/// At most so long after it: a rest of a tenth of that time and a walk, on a machine that is busy.
+const FORGOTTEN_WITHIN: Duration = Duration::from_mins(2);
 /// Longer than the load, if nothing got old within it: on a machine that stands still for seconds.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// Attempts that the server learns from: a bound that is reached soon.
@@ -81,6 +86,8 @@ pub struct Soaked {
     pub thinned: u64,
     /// Blocks of old samples that the server removed.
     pub removed: u64,
+    /// Ended attempts that went as a whole.
+    pub forgotten: u64,
     /// Resident memory at each look, KiB.
     pub resident_kib: Vec<f64>,
     /// Bytes of the data directory at each look, and the bound at that time.
@@ -103,7 +110,9 @@ impl Soak {
         let dir = tempfile::tempdir()?;
         let series = SERIES_BYTES.to_string();
         let options = ["--series-max-bytes", &series, "--history-attempts", HISTORY, "--store-cache", "8MiB"];
+        let summaries_for = format!("{}s", SUMMARIES_FOR.as_secs());
         let old = ["--series-full-for", FULL_FOR, "--series-keep-for", KEEP_FOR];
+        let options = [&options[..], &["--summaries-keep-for", &summaries_for]].concat();
         let options = [&options[..], &old[..], &["--log", QUIET]].concat();
         let server = Server::start_with(programs, dir.path(), &options)?;
         let (stop, stops) = watch::channel(false);
@@ -126,6 +135,8 @@ impl Soak {
         (soaked.attempts, soaked.samples) = (done.attempts.load(Relaxed), done.samples.load(Relaxed));
         ensure!(server.stop()?.success(), "the server does not stop");
         soaked.judge()?;
+        let forgets = self.time > SUMMARIES_FOR + FORGOTTEN_WITHIN;
+        ensure!(!forgets || soaked.forgotten > 0, "no old attempts went: {soaked}");
         Ok(soaked)
     }
 
@@ -137,6 +148,7 @@ impl Soak {
         tell: impl Fn(String),
     ) -> anyhow::Result<Soaked> {
         let (mut soaked, end) = (Soaked::default(), Instant::now() + self.time);
+        let mut ended = VecDeque::new();
         let mut tick = interval(self.look_every);
         loop {
             let (now, aged) = (tick.tick().await, soaked.thinned > 0 && soaked.removed > 0);
@@ -146,7 +158,8 @@ impl Soak {
             let usage = Usage::of(server.pid()).context("the server has ended")?;
             let disk = bytes_below(dir)?;
             let attempts = done.attempts.load(Relaxed);
-            let bound = ENGINE_BYTES + ENGINE_FACTOR * (SERIES_BYTES + attempts * SUMMARY_BYTES);
+            let kept = attempts - ended_before(&mut ended, now, attempts);
+            let bound = ENGINE_BYTES + ENGINE_FACTOR * (SERIES_BYTES + kept * SUMMARY_BYTES);
             #[expect(clippy::cast_precision_loss, reason = "memory in KiB")]
             soaked.resident_kib.push(usage.resident_kib as f64);
             soaked.disk.push((disk, bound));
@@ -155,8 +168,11 @@ impl Soak {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
             let count = |kind| old(kind).unwrap_or(0.0) as u64;
             (soaked.thinned, soaked.removed) = (count("thinned"), count("removed"));
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+            let forgotten = metric(&metrics, "plimsoll_summaries_removed_total").unwrap_or(0.0) as u64;
+            soaked.forgotten = forgotten;
             tell(format!(
-                "{attempts} attempts, {} samples, {} MiB resident, {} MiB on disk (bound {}), {} old blocks thinned, {} removed",
+                "{attempts} attempts, {} samples, {} MiB resident, {} MiB on disk (bound {}), {} old blocks thinned, {} removed, {forgotten} attempts gone",
                 done.samples.load(Relaxed),
                 usage.resident_kib / 1024,
                 disk >> 20,
@@ -192,13 +208,23 @@ impl fmt::Display for Soaked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (early, late) = self.resident();
         let most = self.disk.iter().map(|(bytes, _)| bytes >> 20).max().unwrap_or(0);
-        let Self { attempts, samples, answers, thinned, removed, .. } = self;
+        let Self { attempts, samples, answers, thinned, removed, forgotten, .. } = self;
         write!(
             f,
-            "{attempts} attempts, {samples} samples, {answers} answers, {thinned} old blocks thinned, {removed} removed; resident {early:.0} KiB in the \
+            "{attempts} attempts, {samples} samples, {answers} answers, {thinned} old blocks thinned, {removed} removed, {forgotten} attempts gone; resident {early:.0} KiB in the \
              second quarter and {late:.0} KiB in the last; at most {most} MiB on disk"
         )
     }
+}
+
+/// How many of the attempts ended so long ago that they are gone; notes how many have ended `now`.
+fn ended_before(ended: &mut VecDeque<(Instant, u64)>, now: Instant, attempts: u64) -> u64 {
+    ended.push_back((now, attempts));
+    let is_gone = |then: Instant| now.duration_since(then) > SUMMARIES_FOR + FORGOTTEN_WITHIN;
+    while ended.get(1).is_some_and(|(then, _)| is_gone(*then)) {
+        ended.pop_front();
+    }
+    ended.front().filter(|(then, _)| is_gone(*then)).map_or(0, |(_, attempts)| *attempts)
 }
 
 /// Samples of a build whose need nobody could guess: what repeats itself is small already, and cannot become smaller.

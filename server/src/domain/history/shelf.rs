@@ -124,6 +124,16 @@ impl Shelf {
         self.by_id.replace(ById(fact.brief));
     }
 
+    pub(super) fn remove(&mut self, known: &Arc<Brief>) {
+        // mostly among the newest
+        if let Some(back) = self.newest.iter().rev().position(|brief| Arc::ptr_eq(brief, known)) {
+            self.newest.remove(self.newest.len() - 1 - back);
+            self.bytes = self.bytes.saturating_sub(bytes_of(known));
+        }
+        self.by_id.remove(known.attempt.as_str());
+        self.ladder.remove(known);
+    }
+
     pub(super) fn get(&self, id: &str) -> Option<&Arc<Brief>> {
         self.by_id.get(id).map(|known| &known.0)
     }

@@ -48,6 +48,28 @@ fn an_attempt_is_learnt_once() {
 }
 
 #[test]
+fn an_attempt_that_is_unlearnt_is_gone_everywhere_and_its_id_is_learnt_anew() {
+    let mut history = History::new(100);
+    history.learn(Arc::new(summary("1", "zlib", "1", 10)));
+    let (held, highest) = (history.mean_held(), history.highest_need());
+    history.learn(Arc::new(summary("2", "zlib", "1", 99)));
+    history.learn(Arc::new(summary("3", "zlib", "1", 10)));
+    let changes = history.changes();
+    let id = AttemptId::parse("2").unwrap();
+    history.unlearn(&id);
+    assert!(history.changes() > changes && history.get(&id).is_none());
+    let key = summary("x", "zlib", "1", 0).key;
+    for rung in [Rung::Exact, Rung::Package, Rung::Fleet] {
+        let ids: Vec<&str> = history.on_rung(rung, &key).map(|fact| fact.brief.attempt.as_str()).collect();
+        assert_eq!(ids, ["3", "1"]);
+    }
+    assert!((history.mean_held() - held).abs() < 1e-12 && history.highest_need() == highest);
+    history.unlearn(&id);
+    history.learn(Arc::new(summary("2", "zlib", "1", 20)));
+    assert_eq!((history.len(), history.highest_need()), (3, Some(Bytes(20 << 20))));
+}
+
+#[test]
 fn a_settled_attempt_is_changed_everywhere_and_stands_where_it_stood() {
     let mut history = History::new(100);
     for n in 0..3 {

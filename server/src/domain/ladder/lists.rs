@@ -90,6 +90,11 @@ impl Lists {
         });
     }
 
+    /// Removes an attempt wherever it stands.
+    pub(super) fn remove(&mut self, id: ListId, brief: &Arc<Brief>) {
+        self.change(id, |list| list.retain(|known| !Arc::ptr_eq(&known.brief, brief)));
+    }
+
     /// Puts an attempt in the place of `earlier`.
     pub(super) fn replace(&mut self, id: ListId, earlier: &Arc<Brief>, fact: &Fact) {
         self.change(id, |list| {

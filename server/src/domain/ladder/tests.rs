@@ -1,5 +1,7 @@
 //! Who stands where, what is shared, and what is left.
 
+use std::collections::VecDeque;
+
 use super::*;
 use crate::domain::test_summary;
 
@@ -84,16 +86,40 @@ fn nothing_is_left_of_a_ladder_whose_attempts_are_gone_and_lists_are_used_again(
         for n in 0..100 {
             ladder.push(test_summary(&n.to_string(), &format!("p{}", (n + round) % 7), "1", 10).into());
         }
-        assert_eq!((ladder.keys.len(), ladder.rungs.lists_of.len()), (7, 7 * 4 + 1));
+        assert_eq!((ladder.keys.len(), ladder.rungs.on.len()), (7, 7 * 4 + 1));
         assert_eq!(ladder.rungs.lists.used().count(), 7 + 1);
         let bytes = ladder.bytes();
         assert_eq!(*most.get_or_insert(bytes), bytes, "round {round}");
         for brief in all(&ladder) {
             ladder.remove_oldest(&brief);
         }
-        assert_eq!((ladder.keys.len(), ladder.rungs.lists_of.len()), (0, 0));
+        assert_eq!((ladder.keys.len(), ladder.rungs.on.len()), (0, 0));
         assert_eq!((ladder.rungs.lists.used().count(), ladder.key_bytes), (0, 0));
     }
+}
+
+#[test]
+fn a_list_that_was_emptied_from_the_middle_stays_that_of_its_keys() {
+    let mut ladder = Ladder::default();
+    let push =
+        |ladder: &mut Ladder, id: &str, package: &str| ladder.push(test_summary(id, package, "1", 10).into());
+    let (old, other) = (push(&mut ladder, "old", "a"), push(&mut ladder, "other", "b"));
+    let newer: Vec<Arc<Brief>> = (0..PER_RUNG).map(|n| push(&mut ladder, &n.to_string(), "c")).collect();
+    // the list of all has only these, and is empty without them
+    newer.iter().for_each(|brief| ladder.remove(brief));
+    assert!(all(&ladder).is_empty());
+    ladder.remove_oldest(&old);
+    let last = push(&mut ladder, "last", "b");
+    push(&mut ladder, "x", "d");
+    assert_eq!(all(&ladder).len(), 2);
+    let of_b = |ladder: &Ladder| ladder.on_rung(Rung::Package, &last.key).count();
+    assert_eq!(of_b(&ladder), 2);
+    ladder.remove(&last);
+    assert_eq!(of_b(&ladder), 1);
+    ladder.remove_oldest(&other);
+    ladder.remove(&all(&ladder)[0].clone());
+    assert_eq!((ladder.keys.len(), ladder.rungs.on.len(), ladder.rungs.lists.used().count()), (0, 0, 0));
+    assert_eq!(ladder.key_bytes, 0);
 }
 
 #[test]

@@ -91,11 +91,11 @@ pub(in crate::grpc) fn batch(wire: &pb::Batch) -> Checked<Append> {
         let description = format!("has {} samples; send 1 to {}", wire.samples.len(), limits::BATCH_SAMPLES);
         return Err(Fault::new("batch.samples", description));
     }
-    let samples =
-        wire.samples.iter().enumerate().map(|(index, wire)| {
-            sample(wire).map_err(|fault| fault.within(&format!("batch.samples[{index}]")))
-        });
-    let samples = samples.collect::<Checked<_>>()?;
+    // a collect that may end early does not know how many come, and copies them as it grows
+    let mut samples = Vec::with_capacity(wire.samples.len());
+    for (index, wire) in wire.samples.iter().enumerate() {
+        samples.push(sample(wire).map_err(|fault| fault.within(&format!("batch.samples[{index}]")))?);
+    }
     Ok(Append { attempt, first_sequence: wire.first_sequence, lost: wire.lost, samples })
 }
 

@@ -1,8 +1,9 @@
 //! What KEDA hears of a pool.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tokio_stream::StreamExt as _;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::*;
 use crate::{
@@ -28,12 +29,13 @@ fn fixture() -> Fixture {
     let placing = Placing::open(Some(file), Arc::new(Metrics::new())).unwrap();
     let queue = Arc::new(Mutex::new(Amount::default()));
     let asked = Arc::clone(&queue);
-    let demands = Demands::new(placing, move |pool| {
+    placing.ask_tickets(move |pool| {
         let queued = *asked.lock().unwrap();
         Some(tickets::Demand { pool: pool.into(), queued, held: Amount::default(), attended: 0 })
     });
+    let demands = Demands::new(placing);
     let stopping = CancellationToken::new();
-    let service = ScalerService::new(demands, TaskTracker::new(), stopping.clone());
+    let service = ScalerService::new(demands, Streams::new(STREAMS, TaskTracker::new(), stopping.clone()));
     Fixture { service, queue, stopping, _dir: dir }
 }
 
@@ -125,7 +127,7 @@ async fn no_more_streams_are_open_than_may_be() {
         fixture.service.stream_is_active(asked).await.map(Response::into_inner)
     };
     let mut held = Vec::new();
-    for _ in 0..STREAMS {
+    for _ in 0..STREAMS.most {
         held.push(open().await.unwrap());
     }
     assert_eq!(open().await.map(drop).unwrap_err().code(), tonic::Code::ResourceExhausted);

@@ -10,10 +10,10 @@ use crate::{
     stats::{Filter, GroupBy, Question},
 };
 
-/// A question, checked.
-pub(super) fn question(wire: pb::GetStatsRequest) -> Result<Question, Fault> {
+/// A question, checked, of a caller who may see some projects only if he is `confined`.
+pub(super) fn question(wire: pb::GetStatsRequest, confined: bool) -> Result<Question, Fault> {
     let group_by = group_by(wire.group_by, wire.group_label)?;
-    Ok(Question { filter: filter(wire.filter)?, group_by, step_ms: wire.step_ms, confined: false })
+    Ok(Question { filter: filter(wire.filter)?, group_by, step_ms: wire.step_ms, confined })
 }
 
 fn group_by(wire: i32, label: String) -> Result<GroupBy, Fault> {

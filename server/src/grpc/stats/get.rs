@@ -5,15 +5,12 @@ use tonic::Status;
 
 use super::{
     super::{reply, status},
-    Counting, asked,
+    StatsService, asked,
 };
 use crate::{
     domain::{Cause, Fault},
-    ingest::Ingest,
-    learned::Learned,
     placement::{Placement, Pool},
-    placing::Placing,
-    stats::{Covers, Group, PoolPrices, Price, Question, Report, StatsTotals, Step, Variable},
+    stats::{Covers, Group, PoolPrices, Price, Report, StatsTotals, Step, Variable},
 };
 
 /// Flaky failures in an answer.
@@ -21,16 +18,16 @@ const FLAKY: usize = 100;
 
 /// The answer of GetStats to a caller who may see some projects only if he is `confined`.
 pub(super) async fn get(
-    (learned, ingest, placing): (&Learned, &Ingest, &Placing),
-    counting: &Counting,
+    service: &StatsService,
     request: pb::GetStatsRequest,
     confined: bool,
 ) -> Result<pb::GetStatsResponse, Status> {
-    let question = asked::question(request).map_err(|fault| status::of_fault(&fault))?;
-    let question = Question { confined, ..question };
-    let (stats, ingest, prices) = (learned.stats().clone(), ingest.clone(), prices(&placing.now()));
+    let question = asked::question(request, confined).map_err(|fault| status::of_fault(&fault))?;
+    let (stats, ingest) = (service.learned.stats().clone(), service.ingest.clone());
+    let prices = prices(&service.placing.now());
     // a million attempts take their time
-    let counted = counting.run(move || Ok((stats.report(&question, &prices)?, ingest.flaky(FLAKY)))).await?;
+    let counting = move || Ok((stats.report(&question, &prices)?, ingest.flaky(FLAKY)));
+    let counted = service.counting.run(counting).await?;
     let (report, flaky) = counted.map_err(|fault: Fault| status::of_fault(&fault))?;
     Ok(pb::GetStatsResponse { flaky: flaky.into_iter().map(reply::flaky).collect(), ..answer(report) })
 }

@@ -4,20 +4,19 @@
 use std::collections::HashSet;
 
 use plimsoll_proto::v1 as pb;
-use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::{
-    super::{guarded::Admitted, outbound::Outbound, view::View},
+    super::{outbound::Outbound, streams::AtOnce, view::View},
     changed, status,
 };
 use crate::{
     domain::AttemptId,
-    ingest::{Change, Ingest, Refusal},
+    ingest::{Change, Ingest},
 };
 
-/// Watchers at once. Each change is written once for each of them.
-pub(super) const WATCHERS: usize = 256;
+/// Each change is written once for each of them.
+pub(in crate::grpc) const WATCHERS: AtOnce = AtOnce { what: "watchers", most: 256 };
 
 /// Attempts of one message; with the longest keys it stays below [`plimsoll_proto::limits::ANSWER_BYTES`].
 const RUNNING: usize = 200;
@@ -25,22 +24,17 @@ const RUNNING: usize = 200;
 /// Ids of one message; with the longest ids it stays far below the same bound.
 const ENDED: usize = 2000;
 
-/// Serves one watcher until it has left, may not go on, or the server stops.
-pub(super) async fn serve(
-    ingest: &Ingest,
-    outbound: Outbound<pb::WatchResponse>,
+/// Says to one watcher what changes, until something ends that.
+pub(super) async fn follow(
+    ingest: Ingest,
     view: View,
-    stopping: &CancellationToken,
-    admitted: Admitted,
-) {
-    let mut watcher = Watcher { outbound: &outbound, shown: Shown::default(), view };
-    let status = tokio::select! {
-        () = stopping.cancelled() => status::of_refusal(&Refusal::Stopping),
-        () = outbound.gone() => return,
-        status = admitted.over() => status,
-        status = watcher.follow(ingest) => status,
-    };
-    outbound.end(None, status);
+    outbound: &Outbound<pb::WatchResponse>,
+) -> Result<(), Status> {
+    let mut watcher = Watcher { outbound, shown: Shown::default(), view };
+    loop {
+        let (running, changes) = ingest.watch().await.map_err(|refusal| status::of_refusal(&refusal))?;
+        watcher.tell(&running, changes).await?;
+    }
 }
 
 /// One watcher.
@@ -51,19 +45,6 @@ struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// Says what changes, until something ends that.
-    async fn follow(&mut self, ingest: &Ingest) -> Status {
-        loop {
-            let ended = match ingest.watch().await {
-                Ok((running, changes)) => self.tell(&running, changes).await,
-                Err(refusal) => Err(status::of_refusal(&refusal)),
-            };
-            if let Err(status) = ended {
-                return status;
-            }
-        }
-    }
-
     /// Says what runs, then what changes, until it has fallen behind.
     async fn tell(
         &mut self,
@@ -117,11 +98,14 @@ mod tests {
 
     use tokio::sync::broadcast;
     use tokio_stream::StreamExt as _;
-    use tokio_util::task::TaskTracker;
+    use tokio_util::{sync::CancellationToken, task::TaskTracker};
     use tonic::{Code, Response};
 
     use super::{
-        super::{super::outbound::outbound, Counting, StatsService},
+        super::{
+            super::{outbound::outbound, streams::Streams},
+            Counting, StatsService,
+        },
         *,
     };
     use crate::{
@@ -144,7 +128,8 @@ mod tests {
         tasks.spawn(worker.run(stopping.clone()));
         let placing = Placing::open(None, Arc::new(Metrics::new())).unwrap();
         let learned = Learned::new(History::new(10));
-        let service = StatsService::new(learned, ingest, placing, Counting::default(), (tasks, stopping));
+        let watchers = Streams::new(WATCHERS, tasks, stopping);
+        let service = StatsService::new(learned, ingest, placing, Counting::default(), watchers);
         let one = OneStream::new(Role::Reader);
         let watch = async || service.watch(one.ask(pb::WatchRequest {})).await.map(Response::into_inner);
         let mut answers = watch().await.unwrap();

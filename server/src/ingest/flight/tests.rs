@@ -1,3 +1,5 @@
+//! What is staged on a round that is on its way, and what becomes of it.
+
 use tokio::sync::oneshot::{self, Receiver};
 
 use super::*;

@@ -2,6 +2,11 @@
 
 use super::*;
 
+/// The warnings about a file that is taken over.
+fn said(pools: &Placement) -> Vec<String> {
+    pools.warnings().iter().map(ToString::to_string).collect()
+}
+
 #[test]
 #[expect(clippy::too_many_lines, reason = "a line for each mistake")]
 fn everything_that_is_wrong_is_named_with_its_line() {
@@ -127,9 +132,8 @@ name = "arm"
 pool = "arm"
 "#,
     );
-    let said: Vec<String> = pools.warnings().iter().map(ToString::to_string).collect();
     assert_eq!(
-        said,
+        said(&pools),
         [
             "line 25: pool arm: has no price, and others have: it counts as the cheapest",
             "line 30: pool powerful: has no price, and others have: it counts as the cheapest",
@@ -173,9 +177,8 @@ arch = '.*-x86_64'
 pool = "big"
 "#,
     );
-    let said: Vec<String> = pools.warnings().iter().map(ToString::to_string).collect();
     assert_eq!(
-        said[1..],
+        said(&pools)[1..],
         [
             "line 30: pool powerful: has no price, and others have: it counts as the cheapest",
             "line 30: pool powerful: only a rule puts builds there (by_rule), and none does",
@@ -225,9 +228,8 @@ stack = 'x'
 pool = "small"
 "#,
     );
-    let said: Vec<String> = pools.warnings().iter().map(ToString::to_string).collect();
     assert_eq!(
-        said,
+        said(&pools),
         [
             "line 25: pool arm: has no price, and others have: it counts as the cheapest",
             "line 30: pool powerful: has no price, and others have: it counts as the cheapest",

@@ -19,6 +19,8 @@
 //! |---|---|
 //! | `claim` | the limits, and which of them count a ticket |
 //! | `count` | who holds and who waits under each limit |
+//! | `change` | what happens to tickets, and why something does not |
+//! | `entry` | a ticket from its beginning to its end |
 //! | `class` | tickets that need the same places, in lines by owner |
 //! | `grant` | who is next |
 //! | `lineup` | the classes by their turns, and which of them wait for what |
@@ -27,9 +29,11 @@
 //! | `told` | what is told of a ticket: its position, when its turn comes, what it waits for |
 //! | `ranks` | a sorted set that counts |
 
+mod change;
 mod claim;
 mod class;
 mod count;
+mod entry;
 mod grant;
 mod heard;
 mod lineup;
@@ -41,10 +45,12 @@ mod told;
 
 use std::collections::{BTreeSet, HashMap};
 
+pub use change::{Change, End, Now, Refused};
 pub use claim::{Counter, Limits};
 use class::{Class, OwnerAt, Sort};
 pub use count::Amount;
 use count::Counts;
+use entry::{Entry, Owner};
 pub use grant::PATIENCE;
 pub use heard::{Heard, Patience};
 use lineup::Lineup;
@@ -59,94 +65,6 @@ pub const CLASSES: usize = 4096;
 
 /// Open tickets of an owner for each one that it leaves to others: one owner alone takes four fifths of what may be open.
 const TO_ONE_LEFT: usize = 4;
-
-/// A moment by two clocks: that of the wall, for what is told and kept; and one that nobody sets, for what expires.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Now {
-    /// Milliseconds since 1970.
-    pub unix_ms: u64,
-    /// Milliseconds since some moment.
-    pub steady_ms: u64,
-}
-
-/// How a ticket ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// Somebody closed it, or its attempt ended.
-    Closed,
-    /// Nobody was heard of it for too long.
-    Expired,
-}
-
-/// What has changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// A ticket has its place.
-    Granted(TicketId),
-    /// A ticket is there no longer.
-    Ended(Box<Ticket>, End),
-}
-
-/// Why an event changes nothing.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// As many are open as may be.
-    #[error("{0} tickets are open, which is the bound; come back later")]
-    Full(usize),
-    /// So many of the owner are open that the rest of the bound is left to others.
-    #[error(
-        "{of_owner} tickets of this owner are open, and what is left of {most} is for others; come back later"
-    )]
-    Crowded {
-        /// Open tickets of the owner.
-        of_owner: usize,
-        /// As many may be open, of all owners.
-        most: usize,
-    },
-    /// Tickets of so many sorts wait that no other sort is taken.
-    #[error(
-        "tickets with {0} different combinations of pool, kind and tags wait, which is the bound; come back later"
-    )]
-    Mixed(usize),
-    /// Another question has this id.
-    #[error("ticket {0} is open for another key, kind, owner, pool or tags; give this one an id of its own")]
-    Taken(TicketId),
-    /// It is not open.
-    #[error(
-        "ticket {0} is not open: it was never opened, or it has ended; how a ticket ended is told for a while, and not after a restart of \
-         the server"
-    )]
-    Unknown(TicketId),
-    /// With these limits it could never be granted.
-    #[error("the limit for {0} is 0: it would wait for ever")]
-    Never(String),
-}
-
-/// A ticket while it is open.
-#[derive(Debug, Clone)]
-struct Entry {
-    ticket: Ticket,
-    /// Where it is counted, its owner last.
-    counts: Vec<usize>,
-    heard: Heard,
-    /// When it expires, by the steady clock; [`heard::NEVER`] while somebody is there.
-    until_ms: u64,
-}
-
-#[derive(Debug)]
-struct Owner {
-    open: usize,
-    /// It is below its limit, as its classes know.
-    is_open: bool,
-    /// Classes in which it waits.
-    classes: BTreeSet<usize>,
-}
-
-impl Owner {
-    fn new(is_open: bool) -> Self {
-        Self { open: 0, is_open, classes: BTreeSet::new() }
-    }
-}
 
 /// All open tickets.
 #[derive(Debug)]
@@ -278,11 +196,6 @@ impl Tickets {
         self.known.get(id).map(|entry| &entry.ticket)
     }
 
-    /// All open tickets, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = &Ticket> {
-        self.known.values().map(|entry| &entry.ticket)
-    }
-
     /// How many are open.
     pub fn len(&self) -> usize {
         self.known.len()
@@ -301,60 +214,5 @@ impl Tickets {
     /// Places that are held.
     pub fn held(&self, counter: &Counter) -> u32 {
         self.counts.of(counter).map_or(0, |count| count.held.places)
-    }
-
-    fn insert(&mut self, ticket: Ticket, now: Now) {
-        let counters: Vec<Counter> = claim::counters(&ticket.claim).collect();
-        let counts: Vec<usize> =
-            counters.into_iter().map(|counter| self.counts.place(counter, &self.terms.limits)).collect();
-        self.counts.add(&counts, &ticket);
-        let Some((owner_at, places)) = counts.split_last().map(|(owner, places)| (*owner, places)) else {
-            return;
-        };
-        let is_open = self.counts.free(owner_at) > 0;
-        let owner = self.owners.entry(owner_at).or_insert_with(|| Owner::new(is_open));
-        owner.open += 1;
-        if ticket.granted_unix_ms.is_none() {
-            let sort = Sort { places: places.to_vec(), raised: ticket.claim.raised };
-            let at = match self.sorts.get(&sort) {
-                Some(at) => *at,
-                None => self.classes.insert(Class::new(sort.clone())),
-            };
-            self.sorts.insert(sort, at);
-            owner.classes.insert(at);
-            if let Some(class) = self.classes.get_mut(at) {
-                class.push(owner_at, (ticket.round, ticket.number), ticket.id.clone(), is_open);
-            }
-            self.reseat(at);
-        }
-        let id = ticket.id.clone();
-        let entry = Entry { ticket, counts, heard: Heard::default(), until_ms: heard::NEVER };
-        self.known.insert(id.clone(), entry);
-        self.rest(&id, now);
-        // after a restart those that hold may come behind those that wait
-        self.settle_owner(owner_at);
-    }
-
-    fn remove(&mut self, id: &TicketId) -> Option<Ticket> {
-        let Entry { ticket, counts, until_ms, .. } = self.known.remove(id)?;
-        self.deadlines.remove(&(until_ms, id.clone()));
-        let owner_at = *counts.last()?;
-        let waits = ticket.granted_unix_ms.is_none();
-        if waits && let Some(class) = self.class_of(&counts, ticket.claim.raised) {
-            if let Some(class) = self.classes.get_mut(class) {
-                class.remove(owner_at, (ticket.round, ticket.number));
-            }
-            self.reseat(class);
-            self.left(class, owner_at);
-        }
-        self.counts.take(&counts, &ticket, true);
-        if let Some(owner) = self.owners.get_mut(&owner_at) {
-            owner.open -= 1;
-            if owner.open == 0 {
-                self.owners.remove(&owner_at);
-            }
-        }
-        self.settle_owner(owner_at);
-        Some(ticket)
     }
 }

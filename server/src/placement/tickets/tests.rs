@@ -5,6 +5,8 @@ mod pools;
 mod schedules;
 mod small;
 
+use std::collections::VecDeque;
+
 use super::*;
 use crate::domain::{AttemptId, Millis};
 
@@ -45,6 +47,26 @@ fn tag(name: &str) -> Counter {
     Counter::Tag(name.to_owned())
 }
 
+/// Tickets that come before the one of [`is_granted`].
+const BEFORE: usize = 50;
+
+/// Whether `mine` gets its place while the others, who come one by one, never stop asking and end in the order in which they began.
+fn is_granted(mut tickets: Tickets, mine: &Claim, others: impl IntoIterator<Item = Claim>) -> bool {
+    let mut running = VecDeque::new();
+    for (number, claim) in others.into_iter().enumerate() {
+        if number == BEFORE {
+            running.extend(tickets.opened("mine", mine.clone()));
+        }
+        running.extend(tickets.opened(&format!("t{number}"), claim));
+        let Some(first) = running.pop_front() else { continue };
+        if first == "mine" {
+            return true;
+        }
+        running.extend(tickets.closed(&first));
+    }
+    false
+}
+
 fn granted(changes: &[Change]) -> Vec<String> {
     let names = changes.iter().filter_map(|change| match change {
         Change::Granted(id) => Some(id.to_string()),
@@ -54,6 +76,11 @@ fn granted(changes: &[Change]) -> Vec<String> {
 }
 
 impl Tickets {
+    /// All open tickets, in no order.
+    fn iter(&self) -> impl Iterator<Item = &Ticket> {
+        self.known.values().map(|entry| &entry.ticket)
+    }
+
     fn opened(&mut self, name: &str, claim: Claim) -> Vec<String> {
         granted(&self.open(&id(name), claim, at(0)).unwrap())
     }
@@ -66,6 +93,13 @@ impl Tickets {
     fn taken_up(&mut self, kept: Vec<Ticket>, now: Now) -> Vec<Change> {
         self.restore(kept, now);
         self.grant(now)
+    }
+
+    /// Those that want or hold a place in a pool, and attempts that run there without one.
+    pub(crate) fn wanted(&self, pool: &str) -> u32 {
+        let pool = Counter::Pool(pool.to_owned());
+        let tickets = self.counts.of(&pool).map_or(0, |count| count.held.places + count.queued.places);
+        tickets + self.counts.beside(&pool)
     }
 
     fn leaves_nothing(&self) -> bool {

@@ -47,13 +47,6 @@ impl Tickets {
         Some(Told { position, wait: Millis(wait), waits_for: full.map(words).collect(), ticket })
     }
 
-    /// Tickets that wait for a place in a pool, and places that are taken there, with a ticket or without.
-    pub fn wanted(&self, pool: &str) -> u32 {
-        let pool = Counter::Pool(pool.to_owned());
-        let tickets = |count: &Count| count.taken().saturating_add(count.queued.places);
-        self.counts.of(&pool).map_or_else(|| self.counts.beside(&pool), tickets)
-    }
-
     /// What is wanted and held in one pool; `None` if nothing is.
     pub fn demand_in(&self, pool: &str) -> Option<Demand> {
         let count = self.counts.of(&Counter::Pool(pool.to_owned()))?;

@@ -17,7 +17,7 @@ fn asked(id: &str, log: &str) -> Evidence {
 
 fn with(seen: &Seen, evidence: &Evidence, history: &History) -> Verdict {
     let (rules, settings, policy) = (Rules::built_in(), Settings::default(), Policy::default());
-    judge(evidence, &Known { rules: &rules, history, seen, settings: &settings, policy: &policy })
+    judge(evidence, &rules, &Known { history, seen, settings: &settings, policy: &policy })
 }
 
 #[test]

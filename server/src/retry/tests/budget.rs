@@ -4,7 +4,7 @@ use super::*;
 
 fn with(policy: &Policy, evidence: &Evidence, history: &History) -> Verdict {
     let (rules, seen, settings) = (Rules::built_in(), Seen::new(10), Settings::default());
-    judge(evidence, &Known { rules: &rules, history, seen: &seen, settings: &settings, policy })
+    judge(evidence, &rules, &Known { history, seen: &seen, settings: &settings, policy })
 }
 
 fn policy(text: &str) -> Policy {

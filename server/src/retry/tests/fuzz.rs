@@ -135,9 +135,8 @@ fn judge_many(seed: u64, many: u64) {
         let before = chance.0;
         let log = log(&mut chance, &pieces);
         let asked = asked(&mut chance, &log);
-        let known =
-            Known { rules: &rules, history: &history, seen: &seen, settings: &settings, policy: &policy };
-        let verdict = judge(&asked, &known);
+        let known = Known { history: &history, seen: &seen, settings: &settings, policy: &policy };
+        let verdict = judge(&asked, &rules, &known);
         let context = || format!("seed {before:#x}: {asked:?} -> {verdict:?}");
         assert!((0.0..=1.0).contains(&verdict.confidence), "{}", context());
         assert_eq!(verdict.next.is_some(), verdict.action != Action::No, "{}", context());
@@ -149,7 +148,7 @@ fn judge_many(seed: u64, many: u64) {
             assert!(signature.line.len() < 4 << 10 && signature.id.len() == 16, "{}", context());
         }
         if done % 64 == 0 {
-            assert_eq!(verdict, judge(&asked, &known), "the same question, another answer");
+            assert_eq!(verdict, judge(&asked, &rules, &known), "the same question, another answer");
             assert!(signature::normalise(&asked.log_tail).len() < 4 << 10);
         }
     }

@@ -189,9 +189,8 @@ fn retries_of_five(logs: &[String], kills: Option<u64>) -> usize {
             attempt: this.attempt.clone(),
             ..evidence(Some(this.clone()), Exit::Code(1), &logs[n % logs.len()])
         };
-        let known =
-            Known { rules: &rules, history: &history, seen: &seen, settings: &settings, policy: &policy };
-        let verdict = judge(&asked, &known);
+        let known = Known { history: &history, seen: &seen, settings: &settings, policy: &policy };
+        let verdict = judge(&asked, &rules, &known);
         seen.learn(&this.key, &verdict);
         history.learn(Arc::new(this));
         if let Some(next) = verdict.next {

@@ -58,9 +58,14 @@ fn evidence(measured: Option<Summary>, exit: Exit, log: &str) -> Evidence {
     }
 }
 
+/// The verdict on what these rules find.
+fn judge(evidence: &Evidence, rules: &Rules, known: &Known<'_>) -> Verdict {
+    super::judge(evidence, classify(evidence, rules), known)
+}
+
 fn judge_with(evidence: &Evidence, history: &History, settings: &Settings) -> Verdict {
     let (rules, seen, policy) = (Rules::built_in(), Seen::new(10), Policy::default());
-    judge(evidence, &Known { rules: &rules, history, seen: &seen, settings, policy: &policy })
+    judge(evidence, &rules, &Known { history, seen: &seen, settings, policy: &policy })
 }
 
 fn judged(evidence: &Evidence) -> Verdict {

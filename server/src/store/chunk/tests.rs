@@ -1,3 +1,5 @@
+//! Every sample comes back, bytes that are no chunk are damage, and what is the same costs nothing.
+
 use proptest::{
     array::{uniform4, uniform8},
     collection::vec,

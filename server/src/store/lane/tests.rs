@@ -1,3 +1,5 @@
+//! Every number comes back from every packing, the smallest is chosen, and no bytes ask for memory.
+
 use proptest::{collection::vec, prelude::*};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Every summary comes back, also by numbers that other versions wrote, and nothing is made up.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -43,7 +45,7 @@ prop_compose! {
                 cpu_request: set(9).then_some(Cores(0.1)), cpu_limit: set(10).then_some(Cores(7.5)) },
             started_unix_ms: n[11],
             origin: some(12).map(|n| Origin { session: SessionId::parse(&n.to_string()).unwrap(), started_unix_ms: n }),
-            opening: Opening { ticket: None, pool: n[4].to_string(), untrusted: set(4), predicted: some(15).map(|n| Predicted {
+            opening: Opening { ticket: None, pool: n[4].to_string(), untrusted: set(4), proven: set(9), predicted: some(15).map(|n| Predicted {
                 memory_request: Bytes(n), memory_limit: Bytes(n / 2), cpu_request: Cores(f64::from(status)), wall_p95: Millis(n / 3) }) },
             wall: Millis(n[13]), cpu: CpuMicros(n[14]), cpu_peak: Cores(f64::from(status) / 3.0),
             samples: n[16], samples_lost: n[17], need_peak: Bytes(n[18]), need_mean: Bytes(n[19]), memory_peak: Bytes(n[20]),

@@ -46,7 +46,7 @@ async fn a_flipped_bit_in_samples_costs_one_chunk_and_is_told_as_a_gap() {
         let job = id("job");
         let mut batch = Batch::default();
         for from in [1, 11, 21] {
-            append_fragment(&mut batch, &job, from, 0, &samples(from, from + 9)).unwrap();
+            append_fragment(&mut batch, &job, from, 0, samples(from, from + 9)).unwrap();
         }
         store.commit(batch).await.unwrap();
         flip(&store, &Kind::Fragment.prefix_of(&job), 1).await;

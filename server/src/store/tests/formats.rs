@@ -110,7 +110,7 @@ async fn fill(store: &Store, sample: fn(u64) -> Sample, summary: &Summary) {
     let mut batch = Batch::default();
     let mut append = |id, from: u64, lost, to| {
         let samples: Vec<Sample> = (from..=to).map(sample).collect();
-        append_fragment(&mut batch, id, from, lost, &samples).unwrap();
+        append_fragment(&mut batch, id, from, lost, samples).unwrap();
     };
     append(&running.id, 1, 0, 20);
     append(&running.id, 23, 2, 30);
@@ -124,7 +124,7 @@ async fn fill(store: &Store, sample: fn(u64) -> Sample, summary: &Summary) {
     store.commit(roll(store, &long.id).await.unwrap().batch).await.unwrap();
     let mut batch = Batch::default();
     let more: Vec<Sample> = (951..=960).map(sample).collect();
-    append_fragment(&mut batch, &long.id, 951, 0, &more).unwrap();
+    append_fragment(&mut batch, &long.id, 951, 0, more).unwrap();
     store.commit(batch).await.unwrap();
     seal(store, &ended, summary).await.unwrap();
 }
@@ -145,6 +145,7 @@ fn tickets_of_v4() -> [Ticket; 2] {
             wall: Millis(60_000),
             project: "group/project".into(),
             by: "runner".into(),
+            proven: false,
             asked: u64::MAX,
         },
         round: 7,
@@ -258,7 +259,7 @@ async fn an_attempt_that_began_under_format_1_goes_on_with_the_columns_of_format
     let (store, running) = (open(dir.path()), attempt("running"));
     let more: Vec<Sample> = (31..=40).map(sample_of_v2).collect();
     let mut batch = Batch::default();
-    append_fragment(&mut batch, &running.id, 31, 0, &more).unwrap();
+    append_fragment(&mut batch, &running.id, 31, 0, more.as_slice()).unwrap();
     store.commit(batch).await.unwrap();
     seal(&store, &running, &summary(&running)).await.unwrap();
     let read = read_series(&store, &running.id).await.unwrap();

@@ -13,7 +13,7 @@ use crate::{
 /// Stores the samples `from` to `to` as one batch of an agent would.
 async fn append(store: &Store, id: &AttemptId, lost: u64, from: u64, to: u64) {
     let mut batch = Batch::default();
-    append_fragment(&mut batch, id, from, lost, &samples(from, to)).unwrap();
+    append_fragment(&mut batch, id, from, lost, samples(from, to)).unwrap();
     store.commit(batch).await.unwrap();
 }
 
@@ -89,7 +89,7 @@ async fn gaps_are_told_wherever_they_are() {
         append(&store, &job, 0, 1005, 1100).await;
         append(&store, &job, 100, 1201, 1300).await;
         let mut end = Batch::default();
-        append_fragment(&mut end, &job, 1304, 3, &[]).unwrap();
+        append_fragment(&mut end, &job, 1304, 3, []).unwrap();
         store.commit(end).await.unwrap();
         let last = Run { first_sequence: 1304, lost: 3, samples: Vec::new() };
         let expected = series(vec![run(4, 5, 1100), run(100, 1201, 1300), last], 1303);
@@ -178,7 +178,7 @@ async fn an_attempt_of_very_many_fragments_is_sealed_whole() {
         for from in (1..=1500).step_by(500) {
             let mut batch = Batch::default();
             put_attempt(&mut batch, &job).unwrap();
-            let mut one = |n| append_fragment(&mut batch, &job.id, n, 0, &samples(n, n));
+            let mut one = |n| append_fragment(&mut batch, &job.id, n, 0, samples(n, n));
             (from..from + 500).try_for_each(&mut one).unwrap();
             store.commit(batch).await.unwrap();
         }

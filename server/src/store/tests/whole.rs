@@ -16,7 +16,7 @@ async fn filled() -> tempfile::TempDir {
     put_attempt(&mut batch, &attempt("running")).unwrap();
     put_summary(&mut batch, &summary(&attempt("ended"))).unwrap();
     put_verdict(&mut batch, 7, &verdict("ended")).unwrap();
-    append_fragment(&mut batch, &id("running"), 1, 0, &samples(1, 40)).unwrap();
+    append_fragment(&mut batch, &id("running"), 1, 0, samples(1, 40)).unwrap();
     store.commit(batch).await.unwrap();
     store.close().await.unwrap();
     dir

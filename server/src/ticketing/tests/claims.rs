@@ -4,8 +4,9 @@ use super::*;
 use crate::{
     answers::Answers,
     domain::History,
-    identity::{Proven, Roles},
+    identity::{Job, Proven, Roles},
     learned::Learned,
+    metrics::Kind,
     predict,
 };
 
@@ -75,7 +76,7 @@ fn a_claim_is_what_the_key_the_pools_and_the_token_say() {
         tags: Vec::new(),
     };
     let anyone = Identity::anyone();
-    let ask = |asked: Asked| claims.claim(&anyone, asked);
+    let ask = |asked: Asked| claims.claim(&anyone, &id("t"), asked);
     let claim = ask(Asked { tags: vec!["licence".into()], ..asked() }).unwrap();
     assert_eq!((claim.owner.as_str(), claim.pool.as_str(), claim.kind.as_str()), ("ann", "big", "explicit"));
     assert_eq!((claim.tags.join(" "), claim.by.as_str()), ("licence".to_owned(), "anyone"));
@@ -106,8 +107,8 @@ fn a_claim_is_what_the_key_the_pools_and_the_token_say() {
     assert!(field(Asked { tags: vec!["nonsense".into()], ..asked() }).starts_with("tags: \"nonsense\""));
     // who may see some projects only makes no owners up
     let one = Identity { projects: vec!["team/*".to_owned()].into(), ..Identity::clone(&anyone) };
-    assert_eq!(claims.claim(&one, asked()).unwrap().owner, "team/x");
-    let made_up = claims.claim(&one, Asked { owner: "nobody-else".into(), ..asked() });
+    assert_eq!(claims.claim(&one, &id("t"), asked()).unwrap().owner, "team/x");
+    let made_up = claims.claim(&one, &id("t"), Asked { owner: "nobody-else".into(), ..asked() });
     assert!(matches!(made_up, Err(Refusal::Forbidden(ref fault)) if fault.field == "owner"), "{made_up:?}");
 }
 
@@ -127,7 +128,8 @@ async fn the_same_words_about_two_projects_are_two_questions() {
     let site = Site::new();
     site.run(&[], async |ticketing: &Ticketing| {
         let claims = site.claims(ticketing);
-        let claim = |project: &str| claims.claim(&proven(project, "", "o"), about("", "zlib")).unwrap();
+        let claim =
+            |project: &str| claims.claim(&proven(project, "", "o"), &id("t"), about("", "zlib")).unwrap();
         let (one, other) = (claim("team/x"), claim("team/y"));
         assert_ne!(one.asked, other.asked);
         // not even if the numbers of both happen to be the same
@@ -163,7 +165,7 @@ fn only_a_rule_puts_a_ticket_into_a_pool_of_rules_and_it_looks_at_what_is_proven
     let (ticketing, _keeper) = site.tickets();
     let claims = site.claims(&ticketing);
     let to_other = || Asked { pool: "other".into(), ..about("team/x", "zlib") };
-    let ruled = |asked: Asked| match claims.claim(&proven("team/x", "feature", "ann"), asked) {
+    let ruled = |asked: Asked| match claims.claim(&proven("team/x", "feature", "ann"), &id("t"), asked) {
         Ok(claim) => claim.pool,
         Err(Refusal::Fault(fault)) => fault.to_string(),
         Err(other) => panic!("{other:?}"),
@@ -176,7 +178,7 @@ fn only_a_rule_puts_a_ticket_into_a_pool_of_rules_and_it_looks_at_what_is_proven
     let mut main = to_other();
     main.key.git_ref = "main".into();
     assert!(ruled(main).starts_with("pool: only a rule"), "it says a branch that is not proven");
-    assert_eq!(claims.claim(&proven("team/x", "main", "ann"), to_other()).unwrap().pool, "other");
+    assert_eq!(claims.claim(&proven("team/x", "main", "ann"), &id("t"), to_other()).unwrap().pool, "other");
     // the branch is that of the proven project alone
     let mut elsewhere = to_other();
     elsewhere.key.project = "team/y".into();
@@ -185,8 +187,37 @@ fn only_a_rule_puts_a_ticket_into_a_pool_of_rules_and_it_looks_at_what_is_proven
     // also where the rule would send it elsewhere just now
     let _busy: Vec<_> =
         (0..9).map(|_| site.placing.places().hold("other", &Resources::default(), false)).collect();
-    assert_eq!(claims.claim(&proven("team/x", "main", "ann"), to_other()).unwrap().pool, "other");
-    assert_eq!(claims.claim(&proven("team/x", "main", "ann"), about("team/x", "zlib")).unwrap().pool, "big");
+    assert_eq!(claims.claim(&proven("team/x", "main", "ann"), &id("t"), to_other()).unwrap().pool, "other");
+    assert_eq!(
+        claims.claim(&proven("team/x", "main", "ann"), &id("t"), about("team/x", "zlib")).unwrap().pool,
+        "big"
+    );
+}
+
+#[tokio::test]
+async fn a_build_that_waits_for_a_pool_makes_it_busy_for_those_who_ask_for_a_prediction() {
+    let site = Site::new();
+    let pools = POOLS.replace("by_rule = true", "by_rule = true\nat_once = 1");
+    fs::write(site.dir.path().join("pools.toml"), pools.replace("busy_from = 1", "busy_from = 2")).unwrap();
+    site.placing.look(true);
+    let key = Key { project: "team/x".into(), git_ref: "main".into(), ..Key::default() };
+    let predicted = || {
+        let unknown = predict::predict(&History::new(1), &key, &predict::Settings::default());
+        site.placing.put(&key, unknown).placed
+    };
+    site.run(&[], async |ticketing: &Ticketing| {
+        let open = async |name: &str, asked: u64| {
+            let claim = Claim { pool: "other".into(), ..claim(asked) };
+            word(&ticketing.open(&id(name), claim).await.unwrap())
+        };
+        assert_eq!((open("a", 1).await, predicted().pool.as_str()), ("granted", "other"));
+        assert_eq!(open("b", 2).await, "queued");
+        let busy = predicted();
+        assert!(busy.pool == "big" && busy.reason.contains("2 builds run or wait there"), "{busy:?}");
+        ticketing.close(&id("b"), "o", &Identity::anyone()).await.unwrap();
+        assert_eq!(predicted().pool, "other");
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -201,6 +232,58 @@ async fn no_secret_in_a_question_is_kept_or_shown() {
         pool: "big".into(),
         tags: Vec::new(),
     };
-    let claim = site.claims(&ticketing).claim(&Identity::anyone(), asked).unwrap();
+    let claim = site.claims(&ticketing).claim(&Identity::anyone(), &id("t"), asked).unwrap();
     assert_eq!((claim.owner.as_str(), claim.project.as_str()), ("robot [MASKED]", "of [MASKED]"));
+}
+
+/// The caller of this job of a project.
+fn of_job(project: &str, job: &str) -> Identity {
+    let job = Some(Job { host: "gitlab.example".into(), id: job.into() });
+    let proven = Proven { project: project.into(), job, ..Proven::default() };
+    let name = format!("gitlab.example:{project}:{}", proven.job.as_ref().unwrap().id);
+    Identity {
+        name: name.into(),
+        proven,
+        projects: vec![project.to_owned()].into(),
+        ..Identity::clone(&Identity::nobody())
+    }
+}
+
+#[tokio::test]
+async fn a_job_has_the_ticket_with_its_id_whoever_opened_one_before_and_his_place_goes_back() {
+    let site = Site::new();
+    site.run(&[], async |ticketing: &Ticketing| {
+        let claims = site.claims(ticketing);
+        let name = id("gitlab.example:7");
+        let squatter = Identity { name: "runner".into(), ..Identity::clone(&Identity::anyone()) };
+        let (job, other) = (of_job("team/x", "7"), of_job("team/x", "8"));
+        let claim = |caller: &Identity| claims.claim(caller, &name, about("team/x", "zlib")).unwrap();
+        let opened = ticketing.open(&name, claim(&squatter)).await.unwrap();
+        assert_eq!(word(&opened), "granted");
+        assert_eq!(open(ticketing, "next", 1).await, "queued");
+        let mut watching = ticketing.watch(&name, true, &squatter).unwrap();
+        assert_eq!(ticketing.open(&name, claim(&other)).await, Err(Refused::Taken(name.clone()).into()));
+
+        let opened = ticketing.open(&name, claim(&job)).await.unwrap();
+        assert_eq!((word(&opened), opened.ticket().claim.by.as_str()), ("queued", &*job.name));
+        assert_eq!(open(ticketing, "next", 1).await, "granted", "the place went to who was next");
+        watching.changed().await;
+        assert!(watching.view().await.is_err(), "who opened it before sees nothing of the job's");
+        drop(watching);
+        assert_eq!(site.metrics.ousted.get_or_create(&Kind::of("ticket")).get(), 1);
+        // the same again is the same ticket, and nobody takes it from the job
+        assert_eq!(word(&ticketing.open(&name, claim(&job)).await.unwrap()), "queued");
+        assert_eq!(ticketing.open(&name, claim(&squatter)).await, Err(Refused::Taken(name.clone()).into()));
+    })
+    .await;
+    let kept = site.on_disk().await;
+    let of_job = kept.iter().find(|ticket| ticket.id.as_str() == "gitlab.example:7").unwrap();
+    assert_eq!((of_job.claim.by.as_str(), of_job.claim.proven), ("gitlab.example:team/x:7", true));
+    site.run(&[], async |ticketing: &Ticketing| {
+        let claim = Claim { by: "runner".into(), ..of_job.claim.clone() };
+        let claim = Claim { proven: false, ..claim };
+        let taken = ticketing.open(&of_job.id, claim).await;
+        assert_eq!(taken, Err(Refused::Taken(of_job.id.clone()).into()), "nor after a restart");
+    })
+    .await;
 }

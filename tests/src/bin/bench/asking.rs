@@ -84,16 +84,16 @@ async fn one_after_the_other(channel: Channel, count: usize, call: Call) -> Resu
     Ok(times)
 }
 
-/// One call; the questions go round the packages of [`crate::history`].
+/// What to predict; the questions go round the packages of [`crate::history`].
+pub(crate) fn question(n: u64) -> pb::PredictRequest {
+    let key = Some(pb::Key { package: crate::history::package(n), ..pb::Key::default() });
+    pb::PredictRequest { key, ..Default::default() }
+}
+
+/// One call with the `n`th question.
 pub(crate) async fn once(channel: &Channel, call: Call, n: u64) -> Result<(), Status> {
     match call {
-        Call::Predict => {
-            let key = Some(pb::Key { package: crate::history::package(n), ..pb::Key::default() });
-            PredictorClient::new(channel.clone())
-                .predict(pb::PredictRequest { key, ..Default::default() })
-                .await
-                .map(drop)
-        }
+        Call::Predict => PredictorClient::new(channel.clone()).predict(question(n)).await.map(drop),
         Call::Health => {
             let request = HealthCheckRequest { service: String::new() };
             HealthClient::new(channel.clone()).check(request).await.map(drop)

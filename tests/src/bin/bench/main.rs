@@ -19,6 +19,7 @@ mod flood;
 mod front;
 mod history;
 mod ingest;
+mod light;
 mod rate;
 mod tickets;
 

@@ -15,15 +15,9 @@ use tokio::{
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval, sleep},
 };
-use tonic::{
-    Status,
-    transport::{Channel, Endpoint},
-};
+use tonic::Status;
 
-use crate::{
-    asking::{Call, once},
-    ingest::BATCH,
-};
+use crate::{asking::question, ingest::BATCH, light::Light};
 
 /// Calls a second.
 const RATE: u32 = 20_000;
@@ -37,8 +31,8 @@ const STREAMS: u64 = 16;
 const PROBE: Duration = Duration::from_secs(5);
 
 pub(crate) async fn at_a_fixed_rate(server: &Server, bare: &BareServer) -> anyhow::Result<()> {
-    let ours = Endpoint::new(server.url())?.connect().await?;
-    let empty = Endpoint::new(bare.url.clone())?.connect().await?;
+    let ours = Light::connect(&server.url()).await?;
+    let empty = Light::connect(&bare.url).await?;
     println!("at {RATE} calls a second, from when each was due; goal p99 < 2 ms:");
     println!("  an empty call: {}", send(&empty).await?);
     println!("  Predict: {}", send(&ours).await?);
@@ -56,7 +50,7 @@ pub(crate) async fn at_a_fixed_rate(server: &Server, bare: &BareServer) -> anyho
 }
 
 /// A second's calls in steps, each a task; gives their times and how many could not be sent.
-async fn send(channel: &Channel) -> anyhow::Result<Sent> {
+async fn send(caller: &Light) -> anyhow::Result<Sent> {
     let places = Arc::new(Semaphore::new(IN_FLIGHT));
     let (mut calls, mut sent) = (JoinSet::new(), Sent::default());
     let mut tick = interval(STEP);
@@ -69,11 +63,11 @@ async fn send(channel: &Channel) -> anyhow::Result<Sent> {
                 sent.refused += 1;
                 continue;
             };
-            let channel = channel.clone();
+            let caller = caller.clone();
             calls.spawn(async move {
-                once(&channel, Call::Predict, n * each + call).await?;
+                caller.call(&question(n * each + call)).await?;
                 drop(place);
-                Ok::<_, Status>(due.elapsed())
+                anyhow::Ok(due.elapsed())
             });
         }
         while let Some(ended) = calls.try_join_next() {

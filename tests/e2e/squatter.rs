@@ -1,0 +1,149 @@
+//! Whoever has a token that proves no job, and guesses the id of somebody else's: the job has its attempt and its ticket all the same.
+
+use std::fs;
+
+use plimsoll_proto::v1::{
+    self as pb, agent_message::Message as Sent, placement_client::PlacementClient, stats_client::StatsClient,
+};
+use plimsoll_tests::{Issuer, Programs, Sender, Server, batch, eventually, finish, hello};
+use serde_json::Value;
+use tonic::{Code, Request, Status, transport::Endpoint};
+
+use crate::{access::TOKENS, tenants::sha256};
+
+const GRANTS: &str = r#"
+    kind = "gitlab"
+    audience = "plimsoll"
+
+    [[issuer.grant]]
+    roles = ["agent", "caller", "reader"]
+    trusted = true
+"#;
+/// A token that no job is named in, which may write and ask for everything.
+const SQUATTER: &str = "runner-secret";
+
+struct Site {
+    dir: tempfile::TempDir,
+    issuer: Issuer,
+    server: Server,
+}
+
+impl Site {
+    fn start() -> Self {
+        let (dir, issuer) = (tempfile::tempdir().unwrap(), Issuer::start().unwrap());
+        let root =
+            format!("[[token]]\nname = \"all\"\nsha256 = \"{}\"\nroles = [\"reader\"]\n", sha256("all"));
+        let access = format!("{TOKENS}{root}[[issuer]]\nissuer = \"{}\"\n{GRANTS}", issuer.url);
+        fs::write(dir.path().join("access.toml"), access).unwrap();
+        let server = serve(&dir);
+        Self { dir, issuer, server }
+    }
+
+    /// The server is killed, and starts again.
+    fn killed(self) -> Self {
+        let Self { dir, issuer, server } = self;
+        server.kill().unwrap();
+        let server = serve(&dir);
+        Self { dir, issuer, server }
+    }
+
+    async fn stream(&self, token: &str) -> Sender {
+        let channel = || async { Endpoint::new(self.server.url()).unwrap().connect().await.unwrap() };
+        let open = async || Sender::open_as(channel().await, token).await;
+        // UNAVAILABLE: the issuer's keys are on their way
+        let is_told = |opened: &Result<Sender, Status>| {
+            !opened.as_ref().is_err_and(|status| status.code() == Code::Unavailable)
+        };
+        eventually("the issuer's keys are there", open, is_told).await.unwrap()
+    }
+
+    async fn shown(&self, attempt: &str) -> pb::Summary {
+        let mut stats = StatsClient::connect(self.server.url()).await.unwrap();
+        let asked = pb::GetAttemptRequest { attempt: attempt.to_owned(), ..Default::default() };
+        stats.get_attempt(with("all", asked)).await.unwrap().into_inner().summary.unwrap()
+    }
+
+    async fn ticket(&self, token: &str, id: &str) -> Result<pb::Ticket, Status> {
+        let mut placement = PlacementClient::connect(self.server.url()).await.unwrap();
+        let key = pb::Key { project: "spack/packages".into(), package: "zlib".into(), ..pb::Key::default() };
+        let asked = pb::OpenTicketRequest { ticket: id.to_owned(), key: Some(key), ..Default::default() };
+        Ok(placement.open_ticket(with(token, asked)).await?.into_inner().ticket.unwrap())
+    }
+}
+
+fn serve(dir: &tempfile::TempDir) -> Server {
+    let access = dir.path().join("access.toml").display().to_string();
+    Server::start_with(Programs::for_tests(), &dir.path().join("data"), &["--access-file", &access]).unwrap()
+}
+
+fn with<T>(token: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+    request
+}
+
+/// The same with a session of its own.
+fn said(attempt: &str, session: &str) -> Sent {
+    let Sent::Hello(hello) = hello(attempt, "zlib") else { unreachable!() };
+    let key = pb::Key { project: "not/his".into(), ..hello.key.clone().unwrap() };
+    Sent::Hello(pb::Hello { session: session.to_owned(), key: Some(key), ..hello })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_jobs_attempt_is_measured_whoever_opened_one_with_its_id_before() {
+    let site = Site::start();
+    let (open, ended) = ("127.0.0.1:1", "127.0.0.1:2");
+    let mut squatter = site.stream(SQUATTER).await;
+    for attempt in [open, ended] {
+        squatter.exchange(said(attempt, "squatter")).await.unwrap();
+        assert_eq!(squatter.exchange(batch(attempt, 1, 5)).await.unwrap(), 5);
+    }
+    squatter.exchange(finish(ended, 5, Some(0))).await.unwrap();
+    assert_eq!(site.shown(ended).await.key.unwrap().project, "not/his");
+
+    // what came before is of no use after a kill either
+    let site = site.killed();
+    let mut squatter = site.stream(SQUATTER).await;
+    assert_eq!(squatter.exchange(said(open, "squatter")).await.unwrap(), 5);
+    for (attempt, job) in [(open, 1), (ended, 2)] {
+        let mut own = site.stream(&site.issuer.token(job, Value::Null)).await;
+        assert_eq!(own.exchange(said(attempt, "own")).await.unwrap(), 0, "nothing of it came yet");
+        assert_eq!(own.exchange(batch(attempt, 1, 3)).await.unwrap(), 3);
+    }
+    let told = squatter.exchange(batch(open, 6, 1)).await.unwrap_err();
+    assert_eq!(told.code(), Code::AlreadyExists, "{told}");
+    assert!(told.message().contains("own agent has come"), "{told}");
+    let mut squatter = site.stream(SQUATTER).await;
+    let told = squatter.exchange(said(open, "squatter")).await.unwrap_err();
+    assert_eq!(told.code(), Code::AlreadyExists, "{told}");
+    let log = site.server.log().unwrap();
+    let lines = log.lines().filter(|line| line.contains("dropped what came under a job's id"));
+    assert_eq!(lines.filter(|line| line.contains("plimsoll_server::audit")).count(), 2, "{log}");
+
+    let site = site.killed();
+    for (attempt, job) in [(open, 1), (ended, 2)] {
+        let mut own = site.stream(&site.issuer.token(job, Value::Null)).await;
+        assert_eq!(own.exchange(said(attempt, "own")).await.unwrap(), 3);
+        own.exchange(finish(attempt, 3, Some(0))).await.unwrap();
+        let summary = site.shown(attempt).await;
+        assert_eq!((summary.samples, summary.untrusted), (3, false));
+        let key = summary.key.unwrap();
+        assert_eq!((&*key.project, &*key.owner), ("spack/packages", "eve"), "as its token says");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_jobs_ticket_is_its_own_whoever_opened_one_with_its_id_before() {
+    let site = Site::start();
+    let (id, job) = ("127.0.0.1:1", site.issuer.token(1, Value::Null));
+    drop(site.stream(&job).await);
+    site.ticket(SQUATTER, id).await.unwrap();
+    let stranger = site.ticket(&site.issuer.token(2, Value::Null), id).await.unwrap_err();
+    assert_eq!(stranger.code(), Code::AlreadyExists, "another job's caller proves nothing of this one");
+    assert_eq!(site.ticket(&job, id).await.unwrap().ticket, id);
+    assert_eq!(site.ticket(SQUATTER, id).await.unwrap_err().code(), Code::AlreadyExists);
+    let site = site.killed();
+    drop(site.stream(&job).await);
+    assert_eq!(site.ticket(SQUATTER, id).await.unwrap_err().code(), Code::AlreadyExists);
+    assert!(site.ticket(&job, id).await.is_ok(), "it is the same ticket as before");
+}
