@@ -112,7 +112,7 @@ fn main() -> Any<ExitCode> {
     let within = match args.as_slice() {
         [what, number, dir] if what == "make" => {
             let number = number.parse()?;
-            runtime.block_on(make(Path::new(dir), number, YEAR_MS / number))?;
+            runtime.block_on(make(Path::new(dir), number, YEAR_MS / number, false))?;
             true
         }
         [what, dir] if what == "serve" => runtime.block_on(serve(Path::new(dir)))?,

@@ -84,7 +84,7 @@ impl App {
         let opened = tokio::task::spawn_blocking(move || Store::open(&settings)).await;
         let store = opened.context("data_dir: opening the store ended badly")?.context("data_dir")?;
         let stats = Stats::new(config.stats.clone());
-        let learned = Learned::with_stats(History::new(config.history_attempts), stats);
+        let learned = Learned::with_stats(History::with_room(config.history_room()), stats);
         let sources = Sources {
             rules_dir: config.rules_dir.clone(),
             policy_file: config.retry_policy.clone(),

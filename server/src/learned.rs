@@ -4,7 +4,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::{
-    domain::{Action, AttemptId, Beside, Brief, Fact, History, Summary, Verdict},
+    domain::{Action, AttemptId, Beside, Brief, Fact, History, Room, Summary, Verdict},
     stats::Stats,
 };
 
@@ -114,9 +114,9 @@ impl Learned {
         self.history.write().unwrap_or_else(PoisonError::into_inner).unlearn(id);
     }
 
-    /// How many attempts may be known.
-    pub(crate) fn capacity(&self) -> usize {
-        self.read(History::capacity)
+    /// For how many trusted, and for how many untrusted attempts there is room.
+    pub(crate) fn room(&self) -> [Room; 2] {
+        self.read(History::room)
     }
 
     /// Whether the attempt with this id is in memory.

@@ -124,6 +124,11 @@ macro_rules! first {
 metrics! {
     history_attempts: Gauge = "history_attempts", "Attempts in memory to learn from";
     history_attempts_max: Gauge = "history_attempts_max", "Attempts that may be in memory to learn from";
+    history_bytes: Bytes = "history",
+        "Memory that they take, as counted by their parts; statistics and what builds have in common are part of it",
+        in Unit::Bytes;
+    history_bytes_max: Bytes = "history_max", "Memory that they may take; then the oldest are left on disk alone",
+        in Unit::Bytes;
     predictions: Kinds = "predictions", "Predictions, by the rung that weighed most";
     predict_seconds: Times = "predict", "Time to compute one prediction, by the rung that weighed most",
         from Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_001, 2.0, 16))),
@@ -181,6 +186,8 @@ metrics! {
     gitlab_requests: Kinds = "gitlab_requests",
         "Questions to GitLab, by what became of them; without a turn: there were too many, or it is away";
     gitlab_queue: Gauge = "gitlab_queue_jobs", "Ended jobs that GitLab shall be asked about";
+    backups: Kinds = "backups",
+        "Backups over HTTP, by what became of them: whole, stalled (the client took nothing for two minutes), left (the client went), unreadable";
     admissions: Kinds = "admissions", "Pods that were looked at, by what became of them";
     samples: Counter = "ingest_samples", "Samples that were synced to disk and acknowledged";
     samples_repeated: Counter = "ingest_samples_repeated",

@@ -2,6 +2,7 @@
 
 use std::{error::Error, fs, path::Path};
 
+use plimsoll_proto::limits;
 use plimsoll_server::{
     domain::{
         AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Hints, Key, Millis, Opening, Outcome, Resources,
@@ -77,12 +78,31 @@ fn settings(dir: &Path) -> StoreSettings {
     StoreSettings { dir: dir.to_owned(), cache_bytes: 64 << 20 }
 }
 
-/// A store with so many attempts, each of which starts so long after the one before.
-pub(crate) async fn make(dir: &Path, number: u64, apart_ms: u64) -> Any<()> {
+/// The same attempt with names as long as the wire lets them be, all labels, a job and an attempt that it retries.
+fn lengthen(summary: Summary, n: u64) -> Any<Summary> {
+    let Summary { mut key, .. } = summary;
+    let long = |text: &str, bytes: usize| format!("{text:-<bytes$}");
+    for text in [&mut key.project, &mut key.stack, &mut key.package, &mut key.version, &mut key.compiler] {
+        *text = long(text, limits::KEY_FIELD_BYTES);
+    }
+    key.variants = long(&key.variants, limits::VARIANTS_BYTES);
+    let label = |name: u64| {
+        (format!("label-{name}"), long(&(mix(n ^ name) % 10_000).to_string(), limits::LABEL_BYTES))
+    };
+    key.labels.extend((3..32).map(label));
+    key.labels.insert("pipeline".to_owned(), (n / 100).to_string());
+    key.labels.insert("job".to_owned(), long(&key.package, limits::LABEL_BYTES));
+    let id = |n: u64| AttemptId::parse(&format!("gitlab.example.org:{n:0>100}"));
+    Ok(Summary { key, attempt: id(n)?, number: 2, retries: Some(id(n.saturating_sub(1))?), ..summary })
+}
+
+/// A store with so many attempts, each of which starts so long after the one before; with long names if asked to.
+pub(crate) async fn make(dir: &Path, number: u64, apart_ms: u64, long: bool) -> Any<()> {
     let store = Store::open(&settings(dir))?;
     let mut batch = Batch::default();
     for n in 0..number {
-        store::put_summary(&mut batch, &summary(n, apart_ms)?)?;
+        let plain = summary(n, apart_ms)?;
+        store::put_summary(&mut batch, &if long { lengthen(plain, n)? } else { plain })?;
         // half a commit: no record of these has two parts more than that
         if batch.writes.len() >= BATCH_OPERATIONS / 2 {
             store.commit(std::mem::take(&mut batch)).await?;

@@ -8,12 +8,13 @@ use super::{
 };
 use crate::{
     domain::{
-        Attempt, AttemptId, Exit, Key, Millis, Opening, Progress, Resources, Sample, SessionId, Source,
-        Summary, Totals,
+        Attempt, AttemptId, Bytes, Cause, Exit, Hints, Key, Millis, Opening, Outcome, Predicted, Progress,
+        Resources, Sample, SessionId, Source, Summary, Totals, test_summary,
     },
+    import,
     store::{
         Batch, Entry, FORMAT_VERSION, Identity, Offline, Store, StoreSettings, Versioned, append_fragment,
-        put_attempt, seal,
+        load_summaries, put_attempt, put_summary, seal,
     },
 };
 
@@ -169,4 +170,57 @@ async fn an_export_has_the_columns_of_recorded_history_and_every_sample() {
         (&1.into(), &4.into(), &1.into())
     );
     assert_eq!(second["samples"][96]["elapsed_ms"], 100_000);
+}
+
+#[tokio::test]
+async fn a_history_that_is_exported_and_imported_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, again) = (Store::memory(), Store::memory());
+    let id = |text: &str| AttemptId::parse(text).unwrap();
+    let mut labelled = test_summary("gitlab.example.org:2", "hdf5", "1.14", 100);
+    labelled.key.labels =
+        [("pipeline", "7"), ("job", "build")].map(|(n, v)| (n.to_owned(), v.to_owned())).into();
+    labelled.key.hints = Hints { build_jobs: Some(8), input_bytes: Some(1 << 30) };
+    let killed = Summary {
+        outcome: Outcome::Failed,
+        cause: Some(Cause::Oom),
+        censored: true,
+        oom_kill: Some(3),
+        exit: Some(Exit::Code(137)),
+        retries: Some(id("gitlab.example.org:2")),
+        number: 2,
+        ..labelled.clone()
+    };
+    let predicted = Predicted { memory_limit: Bytes(1 << 30), wall_p95: Millis(9), ..Predicted::default() };
+    let opening =
+        Opening { pool: "big".to_owned(), untrusted: true, predicted: Some(predicted), ..Opening::default() };
+    // in the order of their ids, as they are read
+    let all = [
+        test_summary("1", "zlib", "1", 10),
+        Summary { opening, unneeded: true, ..test_summary("4", "zlib", "2", 10) },
+        Summary {
+            outcome: Outcome::Lost,
+            exit: None,
+            need_peak: Bytes(0),
+            ..test_summary("5", "zlib", "3", 10)
+        },
+        labelled,
+        Summary { attempt: id("gitlab.example.org:3"), ..killed },
+    ];
+    let mut batch = Batch::default();
+    for summary in &all {
+        put_summary(&mut batch, summary).unwrap();
+    }
+    store.commit(batch).await.unwrap();
+    let file = dir.path().join("history.jsonl");
+    let mut exported = Vec::new();
+    export::history(&store, &mut exported, |_| {}, |gap| panic!("{gap}")).await.unwrap();
+    std::fs::write(&file, &exported).unwrap();
+    for added in [5, 0] {
+        let imported = import::commit(&file, &again, &import::Unsaid::default(), |_| {}).await.unwrap();
+        assert_eq!((imported.added, imported.known, imported.refusals.count), (added, 5 - added, 0));
+    }
+    let mut found = Vec::new();
+    load_summaries(&again, |summary| found.push(summary)).await.unwrap();
+    assert_eq!(found, all);
 }

@@ -8,9 +8,11 @@ use tonic_health::server::HealthReporter;
 use super::App;
 use crate::{
     config::Config,
+    domain::History,
     files,
     gitlab::Follower,
     grpc, ingest,
+    learned::Learned,
     metrics::Metrics,
     store::{Mode, Store},
     tls,
@@ -30,6 +32,7 @@ pub(super) fn all(
 ) -> impl Future<Output = anyhow::Result<()>> + use<> {
     tell_bounds(&app.metrics, &app.config);
     let store = watch_store(app.store.clone(), Arc::clone(&app.metrics), health, end.clone());
+    let history = watch_history(app.learned.clone(), Arc::clone(&app.metrics), end.clone());
     let disk = watch_disk(app.config.data_dir.clone(), Arc::clone(&app.metrics), end.clone());
     let rules = app.judging.clone().watch(end.clone());
     let pools = app.placing.clone().watch(end.clone());
@@ -37,7 +40,10 @@ pub(super) fn all(
     let access = app.guard.clone().watch(end.clone());
     let certificates = tls::watch(app.listeners.certificates(), Arc::clone(&app.metrics), end.clone());
     let jobs = follow(app.follower.take(), end.clone());
-    async { tokio::try_join!(store, disk, rules, pools, demand, access, certificates, jobs).map(|_all| ()) }
+    async {
+        tokio::try_join!(store, history, disk, rules, pools, demand, access, certificates, jobs)
+            .map(|_all| ())
+    }
 }
 
 /// Works on job hooks, and asks GitLab about ended jobs where it may be asked.
@@ -53,9 +59,23 @@ fn tell_bounds(metrics: &Metrics, config: &Config) {
     let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     metrics.open_attempts_max.set(number(config.open_attempts));
     metrics.history_attempts_max.set(number(config.history_attempts));
+    metrics.history_bytes_max.set(config.history_room().bytes as u64);
     metrics.shadow.set(i64::from(config.shadow.on));
     metrics.queue_max.set(number(ingest::QUEUE));
     metrics.series_max_bytes.set(config.retain.max_bytes.map_or(0, |most| most.0));
+}
+
+/// Carries the memory of the history into the metrics until `end`.
+async fn watch_history(
+    learned: Learned,
+    metrics: Arc<Metrics>,
+    end: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut tick = tokio::time::interval(WATCH_STORE);
+    while end.run_until_cancelled(tick.tick()).await.is_some() {
+        metrics.history_bytes.set(learned.read(History::bytes) as u64);
+    }
+    Ok(())
 }
 
 /// Carries the room on the disk of the store into the metrics until `end`.

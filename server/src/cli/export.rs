@@ -10,21 +10,25 @@ use crate::{
     admin::export,
     config::Config,
     domain::AttemptId,
-    store::{Offline, Store},
+    store::{Copied, Offline, Store, StoreSettings},
 };
 
 /// Attempts with unreadable samples that are named one by one.
 const NAMED: u64 = 10;
 
-/// Writes the history as JSON lines.
+/// Writes the history as JSON lines, which `import` takes back as they are. Samples are for other programs: `backup` keeps them.
 #[derive(Debug, Args)]
 pub struct Export {
     /// A file that does not exist yet, or - for standard output. What cannot be read is named, the rest is written, and the exit status is 1.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Writes the samples of the ended attempts into this file, a run in a line.
+    /// Writes the samples of the ended attempts into this file, a run in a line; `import` does not read it.
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
+    /// Reads a copy of the data directory that is made in this one, and changes nothing in the files themselves. A data directory that
+    /// cannot be written, or has no room, is read so in any case, in the directory for temporary files.
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
 }
 
 /// What was written, and what could not be read.
@@ -46,8 +50,8 @@ impl Export {
     async fn export(self, config: &Config) -> anyhow::Result<()> {
         ensure!(self.series.as_ref() != Some(&self.file), "FILE and the file of --series must be two");
         let settings = store_settings(config);
-        // only a store that exists: an export must not make a directory
-        drop(Offline::open(&settings)?);
+        let copied = self.copied(&settings)?;
+        let settings = copied.as_ref().map_or(settings, |copied| copied.settings().clone());
         let mut target = Target::open(&self.file)?;
         let series = self.series.as_deref().map(Target::open).transpose();
         let mut series = match series {
@@ -72,7 +76,26 @@ impl Export {
         target.finish()?;
         series.map(Target::finish).transpose()?;
         note(format_args!("{} attempts and {} samples exported", exported.attempts, exported.samples));
+        drop(copied);
         exported.judge(&config.data_dir)
+    }
+
+    /// The copy that is read in place of the store, if the store itself is not. Only of a store that exists: an export must not make a
+    /// directory.
+    fn copied(&self, settings: &StoreSettings) -> anyhow::Result<Option<Copied>> {
+        let scratch = self.scratch.as_deref();
+        if scratch.is_none() && !Copied::is_needed(settings) {
+            match Offline::open(settings) {
+                Err(refused) if refused.is_write_refused() => {}
+                opened => {
+                    drop(opened?);
+                    return Ok(None);
+                }
+            }
+        }
+        let copied = Copied::of(settings, scratch)?;
+        note(format_args!("reading a copy of {} in {}", settings.dir.display(), copied.path().display()));
+        Ok(Some(copied))
     }
 }
 

@@ -27,7 +27,8 @@ pub(super) struct RowsRefused;
 /// Adds recorded history to a data directory. The exit status is 3 if rows were refused; the others are added.
 #[derive(Debug, Args)]
 pub struct Import {
-    /// CSV or JSON lines, plain or gzip (needed columns: package, `wall_ms`, `peak_bytes`), or the SQLite database of Gantry.
+    /// CSV or JSON lines, plain or gzip (needed columns: package, `wall_ms`, `peak_bytes`), the history that `export` wrote (not its
+    /// series), or the SQLite database of Gantry.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Project of the rows that name none, as its builds name it (in GitLab: group/name).

@@ -20,6 +20,10 @@ pub struct Verify {
     /// Reads the files themselves, not a copy beside them: needs no room, but what is damaged in them may be changed.
     #[arg(long)]
     in_place: bool,
+    /// Directory in which the copy is made; else the data directory, or the one for temporary files where that cannot be written or has
+    /// no room.
+    #[arg(long, value_name = "DIR", conflicts_with = "in_place")]
+    scratch: Option<PathBuf>,
     /// Goes on with what is left of a store that has lost its last commits: from now on it opens again.
     #[arg(long)]
     accept_loss: bool,
@@ -32,7 +36,9 @@ impl Verify {
         if self.accept_loss {
             Offline::accept_loss(&settings)?;
         }
-        let store = if self.in_place { Offline::open(&settings)? } else { Offline::look(&settings)? };
+        let scratch = self.scratch.as_deref();
+        let store =
+            if self.in_place { Offline::open(&settings)? } else { Offline::look(&settings, scratch)? };
         let (mut progress, whole) = (Progress::new(), store.bytes_on_disk());
         let checked = store.check(
             |flaw| note(format_args!("{}: {}", flaw.key, flaw.reason)),

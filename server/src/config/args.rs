@@ -67,6 +67,9 @@ pub struct Args {
     /// Finished attempts kept in memory to learn from [default: 1000000].
     #[arg(long, value_name = "N")]
     history_attempts: Option<String>,
+    /// Memory that they may take; when it is full the oldest are left on disk alone [default: 480MiB for each million].
+    #[arg(long, value_name = "SIZE")]
+    history_memory: Option<String>,
     /// Attempts that may be open at once [default: 100000].
     #[arg(long, value_name = "N")]
     open_attempts: Option<String>,
@@ -278,6 +281,7 @@ impl Args {
             ("otlp_endpoint", &self.otlp_endpoint),
             ("store_cache", &self.store_cache),
             ("history_attempts", &self.history_attempts),
+            ("history_memory", &self.history_memory),
             ("open_attempts", &self.open_attempts),
             ("abandon_after", &self.abandon_after),
             ("series_full_for", &self.series_full_for),

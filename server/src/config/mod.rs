@@ -20,12 +20,22 @@ use std::{
     time::Duration,
 };
 
-use crate::{admission, gantry, gitlab, ingest::Retain, predict, privacy, retry, shadow, stats};
+use crate::{
+    admission,
+    domain::{Bytes, Room},
+    gantry, gitlab,
+    ingest::Retain,
+    predict, privacy, retry, shadow, stats,
+};
 pub use args::Args;
 pub(crate) use parse::share as parse_share;
 
 /// Why no spans are sent.
 pub(crate) const NO_TRACES: &str = "this program is built without traces; build it with `--features otlp`";
+
+/// Memory for the history of a million attempts: with the engine's cache and what the program takes beside it stays below 600 MB.
+const HISTORY_MEMORY: usize = 480 << 20;
+const MILLION: usize = 1_000_000;
 
 /// Everything that is in force.
 #[derive(Debug, Clone)]
@@ -54,6 +64,8 @@ pub struct Config {
     pub store_cache: u64,
     /// Finished attempts kept in memory to learn from.
     pub history_attempts: usize,
+    /// Memory that they may take; without it what a million attempts take, and more for more of them.
+    pub history_memory: Option<Bytes>,
     /// Attempts that may be open at once.
     pub open_attempts: usize,
     /// After this time without its agent, an attempt is closed as lost.
@@ -139,6 +151,7 @@ impl Default for Config {
             store_cache: 64 << 20,
             // about 500 MB when it is full
             history_attempts: 1_000_000,
+            history_memory: None,
             open_attempts: 100_000,
             // longer than any job time-out that is common
             abandon_after: Duration::from_hours(24),
@@ -209,6 +222,14 @@ impl Config {
         mistakes.extend(config.contradictions());
         mistakes.extend(config.unsafe_listeners());
         if mistakes.is_empty() { Ok(Loaded { config, rows }) } else { Err(mistakes) }
+    }
+
+    /// How many ended attempts may be in memory.
+    pub(crate) fn history_room(&self) -> Room {
+        let attempts = self.history_attempts;
+        let usual = HISTORY_MEMORY.max(HISTORY_MEMORY / MILLION * attempts);
+        let bytes = self.history_memory.map(|Bytes(most)| usize::try_from(most).unwrap_or(usize::MAX));
+        Room { attempts, bytes: bytes.unwrap_or(usual) }
     }
 
     /// Every setting with its value, its place and its meaning. Secrets are not among them: settings name the files that hold

@@ -5,9 +5,9 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use super::{
     Config, LogFormat, parse,
     values::{
-        address, collector, currency, directory, exit_codes, factor, file, labels, log_filter, log_format,
-        namespaces, plain, project, set_retry_policy, show_cores, show_file, show_log_format, show_on_off,
-        show_retry_policy, show_size, size, some_cores, some_size, store_cache,
+        address, collector, currency, directory, exit_codes, factor, file, history_memory, labels,
+        log_filter, log_format, namespaces, plain, project, set_retry_policy, show_cores, show_file,
+        show_log_format, show_on_off, show_retry_policy, show_size, size, some_cores, some_size, store_cache,
     },
 };
 use crate::{
@@ -63,6 +63,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         |t| parse::number(t, &(1..=10_000_000)),
         ToString::to_string
     ),
+    setting!("history_memory", history_memory, history_memory, |b: &Option<Bytes>| show_size(*b)),
     setting!("open_attempts", open_attempts, |t| parse::number(t, &(1..=1_000_000)), ToString::to_string),
     setting!("abandon_after", abandon_after, parse::time, |t: &Duration| humantime::format_duration(*t)
         .to_string()),

@@ -95,6 +95,12 @@ pub(super) fn store_cache(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Below it hardly anything could be learnt from.
+pub(super) fn history_memory(text: &str) -> Result<Option<Bytes>, String> {
+    let size = parse::size(text)?;
+    if size >= Bytes(16 << 20) { Ok(Some(size)) } else { Err(format!("{text:?} must be at least 16MiB")) }
+}
+
 /// Exact, unlike what people read.
 pub(super) fn show_cores(cores: Option<Cores>) -> String {
     cores.map(|cores| cores.0.to_string()).unwrap_or_default()

@@ -1,8 +1,22 @@
 //! What stays in memory of a finished attempt. The whole summary is on disk; a million of these fit into some hundred MB.
 
-use std::sync::Arc;
+use std::{num::NonZeroU64, sync::Arc};
 
-use super::{AttemptId, Bytes, Cause, CpuMicros, Key, Millis, Outcome, Summary};
+use super::{AttemptId, Bytes, Cause, CpuMicros, Fnv, Key, Millis, Outcome, Summary, weight};
+
+/// Pipeline and name of a job as a number: the two texts would take as much as all the rest of an attempt. Whoever can choose labels
+/// such that two jobs have one number can write the labels of the other job as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobMark(NonZeroU64);
+
+impl JobMark {
+    /// The job of a key, if its labels tell pipeline and job.
+    pub fn of(key: &Key) -> Option<Self> {
+        let (pipeline, job) = key.job()?;
+        let number = Fnv::default().with_part(pipeline).with_part(job).value();
+        NonZeroU64::new(number).or(Some(NonZeroU64::MAX)).map(Self)
+    }
+}
 
 /// A finished attempt as far as sums, lists and verdicts on others need it.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,8 +31,8 @@ pub struct Brief {
     pub key: Arc<Key>,
     /// The attempt that this one retried.
     pub retries: Option<Box<AttemptId>>,
-    /// Pipeline and job, if its key tells both.
-    job: Option<Box<(Box<str>, Box<str>)>>,
+    /// Its job, if its key tells that.
+    pub job: Option<JobMark>,
     /// Start, milliseconds since 1970.
     pub started_unix_ms: u64,
     /// Time from start to end.
@@ -69,16 +83,18 @@ impl Brief {
         self.asked.then_some(self.memory)
     }
 
-    /// Pipeline and name of the job, if its key had both.
-    pub fn job(&self) -> Option<(&str, &str)> {
-        self.job.as_deref().map(|(pipeline, job)| (&**pipeline, &**job))
+    /// Bytes that a shared one takes in memory, without its key.
+    pub(crate) fn allocated(&self) -> usize {
+        let id = |id: &AttemptId| weight::shared(id.as_str().len());
+        let retries = |of: &AttemptId| weight::piece(size_of::<AttemptId>()) + id(of);
+        weight::shared(size_of::<Self>()) + id(&self.attempt) + self.retries.as_deref().map_or(0, retries)
     }
 }
 
 impl From<Summary> for Brief {
     fn from(summary: Summary) -> Self {
         Self {
-            job: summary.key.job().map(|(pipeline, job)| Box::new((pipeline.into(), job.into()))),
+            job: JobMark::of(&summary.key),
             jobs: u16::try_from(summary.key.hints.build_jobs.unwrap_or(0)).unwrap_or(u16::MAX),
             memory: summary.resources.memory_asked().unwrap_or_default(),
             asked: summary.resources.memory_asked().is_some(),

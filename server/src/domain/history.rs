@@ -1,27 +1,23 @@
 //! The attempts that a prediction may learn from, in memory and bounded.
 //!
 //! An attempt stands in the order of arrival, under its id, and on each rung of the ladder. Lists of a rung keep the newest
-//! [`History::PER_RUNG`]; the whole keeps the newest `capacity`. The oldest leaves everywhere at once, so that nothing leaks.
+//! [`History::PER_RUNG`]; the whole keeps the newest, as many as it has [`Room`] for. The oldest leaves everywhere at once, so that
+//! nothing leaks.
 //!
 //! Untrusted attempts stand on a shelf of their own, with lists of their own: however many there are, they push no trusted one
 //! out, take no id from one, and change no sum.
 
+mod shelf;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::{
-    borrow::Borrow,
-    collections::{HashSet, VecDeque},
-    hash::{Hash, Hasher},
-    sync::Arc,
-};
+use std::sync::Arc;
 
-use foldhash::fast::RandomState;
+pub use shelf::Room;
+use shelf::Shelf;
+pub(crate) use shelf::bytes_of;
 
-use super::{
-    AttemptId, Brief, Bytes, Fact, Key, Outcome, Rung,
-    ladder::{Ladder, PER_RUNG},
-};
+use super::{AttemptId, Brief, Bytes, Fact, Key, Outcome, Rung, ladder::PER_RUNG};
 
 /// Attempts after which a list that is used up gives its memory back: some MB.
 const GIVEN_BACK: usize = 1 << 16;
@@ -42,119 +38,27 @@ pub struct History {
     highest: Bytes,
 }
 
-/// Attempts that are trusted alike.
-#[derive(Debug)]
-struct Shelf {
-    untrusted: bool,
-    capacity: usize,
-    newest: VecDeque<Arc<Brief>>,
-    by_id: HashSet<ById, RandomState>,
-    ladder: Ladder,
-}
-
-/// An attempt that is found by its id.
-#[derive(Debug)]
-struct ById(Arc<Brief>);
-
-impl Borrow<str> for ById {
-    fn borrow(&self) -> &str {
-        self.0.attempt.as_str()
-    }
-}
-
-impl Hash for ById {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        Borrow::<str>::borrow(self).hash(state);
-    }
-}
-
-impl PartialEq for ById {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.attempt == other.0.attempt
-    }
-}
-
-impl Eq for ById {}
-
-impl Shelf {
-    fn new(capacity: usize, untrusted: bool) -> Self {
-        Self {
-            untrusted,
-            capacity: capacity.max(1),
-            newest: VecDeque::new(),
-            by_id: HashSet::default(),
-            ladder: Ladder::default(),
-        }
-    }
-
-    /// Makes room for those of `attempts` that belong here.
-    fn expect(&mut self, attempts: &[Fact]) {
-        let here = || attempts.iter().filter(|fact| fact.brief.untrusted == self.untrusted);
-        self.ladder.expect(here());
-        let count = here().count();
-        self.by_id.reserve(count);
-        self.newest.reserve_exact(count);
-    }
-
-    fn learn(&mut self, fact: Fact) -> Arc<Brief> {
-        let brief = self.ladder.push(fact);
-        self.by_id.insert(ById(Arc::clone(&brief)));
-        self.newest.push_back(Arc::clone(&brief));
-        brief
-    }
-
-    /// The oldest, gone, if there is no room for one more.
-    fn make_room(&mut self) -> Option<Arc<Brief>> {
-        if self.newest.len() < self.capacity {
-            return None;
-        }
-        let oldest = self.newest.pop_front()?;
-        self.by_id.remove(oldest.attempt.as_str());
-        self.ladder.remove_oldest(&oldest);
-        Some(oldest)
-    }
-
-    fn replace(&mut self, earlier: &Arc<Brief>, fact: Fact) {
-        // the same everywhere: readers tell attempts apart by the pointer. It is mostly among the newest.
-        if let Some(known) = self.newest.iter_mut().rev().find(|known| Arc::ptr_eq(known, earlier)) {
-            *known = Arc::clone(&fact.brief);
-        }
-        self.ladder.replace(earlier, &fact);
-        self.by_id.replace(ById(fact.brief));
-    }
-
-    fn remove(&mut self, known: &Arc<Brief>) {
-        // mostly among the newest
-        if let Some(back) = self.newest.iter().rev().position(|brief| Arc::ptr_eq(brief, known)) {
-            self.newest.remove(self.newest.len() - 1 - back);
-        }
-        self.by_id.remove(known.attempt.as_str());
-        self.ladder.remove(known);
-    }
-
-    fn get(&self, id: &str) -> Option<&Arc<Brief>> {
-        self.by_id.get(id).map(|known| &known.0)
-    }
-}
-
 impl History {
     /// Newest attempts kept on one rung. More would only average over times long gone.
     pub const PER_RUNG: usize = PER_RUNG;
 
     /// An empty history of at most `capacity` trusted attempts (at least 1), and a sixteenth as many untrusted ones beside them.
     pub fn new(capacity: usize) -> Self {
+        Self::with_room(Room { attempts: capacity.max(1), bytes: usize::MAX })
+    }
+
+    /// An empty history of trusted attempts within `room`, and of untrusted ones within a sixteenth of it, whose bytes are a part of
+    /// the bytes of all.
+    pub fn with_room(room: Room) -> Self {
+        let untrusted = room.part(UNTRUSTED_PART);
+        let trusted = Room { bytes: room.bytes - untrusted.bytes, ..room };
         Self {
             changes: 0,
-            trusted: Shelf::new(capacity, false),
-            untrusted: Shelf::new(Self::untrusted_of(capacity), true),
+            trusted: Shelf::new(trusted, false),
+            untrusted: Shelf::new(untrusted, true),
             held: (0.0, 0),
             highest: Bytes::default(),
         }
-    }
-
-    /// How many untrusted attempts are kept beside `capacity` trusted ones.
-    pub fn untrusted_of(capacity: usize) -> usize {
-        (capacity / UNTRUSTED_PART).max(1)
     }
 
     /// Learns many attempts, oldest first, in less memory than one by one.
@@ -178,15 +82,13 @@ impl History {
     /// Learns an attempt. One that is already known is not learnt twice.
     pub fn learn(&mut self, attempt: impl Into<Fact>) {
         let fact = attempt.into();
-        let shelf = self.shelf(&fact.brief);
-        if shelf.get(fact.brief.attempt.as_str()).is_some() {
+        if self.shelf(&fact.brief).get(fact.brief.attempt.as_str()).is_some() {
             return;
         }
-        let oldest = shelf.make_room();
-        let brief = shelf.learn(fact);
-        if let Some(oldest) = oldest {
+        while let Some(oldest) = self.shelf(&fact.brief).make_room(&fact.brief) {
             self.hold(&oldest, -1.0);
         }
+        let brief = self.shelf(&fact.brief).learn(fact);
         self.hold(&brief, 1.0);
         self.changes += 1;
     }
@@ -290,9 +192,14 @@ impl History {
         self.changes
     }
 
-    /// How many trusted attempts may be kept.
-    pub fn capacity(&self) -> usize {
-        self.trusted.capacity
+    /// For how many trusted, and for how many untrusted attempts there is room.
+    pub fn room(&self) -> [Room; 2] {
+        [self.trusted.room, self.untrusted.room]
+    }
+
+    /// Bytes of memory that the attempts take, as they are counted by their parts; with their rows in the statistics.
+    pub fn bytes(&self) -> usize {
+        self.trusted.bytes() + self.untrusted.bytes()
     }
 
     /// How many attempts are kept.

@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde::{Deserialize, Serialize};
 
+use super::weight;
+
 /// What is built. Attempts with equal keys are expected to need the same. An empty text means not known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
@@ -78,6 +80,12 @@ impl Key {
             ("ref", &self.git_ref),
             ("owner", &self.owner),
         ]
+    }
+
+    /// Bytes that a shared one takes in memory, without labels.
+    pub(crate) fn allocated(&self) -> usize {
+        let texts = self.texts().iter().map(|(_, text)| weight::piece(text.len())).sum::<usize>();
+        weight::shared(size_of::<Self>()) + texts
     }
 
     /// Pipeline and name of the job, if the labels tell both.

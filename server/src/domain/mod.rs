@@ -22,15 +22,17 @@ mod ticket;
 mod told;
 mod units;
 mod verdict;
+mod weight;
 
 pub use attempt::{Attempt, AttemptId, Opening, Predicted, Resources, SessionId, Source, TicketId};
 pub use beside::Beside;
-pub use brief::{Brief, Fact};
+pub use brief::{Brief, Fact, JobMark};
 pub use fault::Fault;
 pub use fnv::Fnv;
-pub use history::History;
+pub(crate) use history::bytes_of;
 #[cfg(test)]
 pub(crate) use history::tests::summary as test_summary;
+pub use history::{History, Room};
 pub use jobs_curve::{CurveKnown, JobsCurve, JobsPoint};
 pub use key::{Hints, Key};
 pub use outcome::{Cause, Exit, OomOrigin, Outcome, wasted};

@@ -1,11 +1,11 @@
 //! The store as a stream of bytes.
 
 use std::{
-    future::Future,
     net::{IpAddr, SocketAddr},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use axum::{
@@ -16,9 +16,21 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http_body::Frame;
+use tokio::sync::mpsc::{self, error::SendTimeoutError};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::{Parts, serving::Local};
-use crate::{admin::backup::Live, identity::Identity, log::AUDIT};
+use crate::{
+    admin::backup::Live,
+    identity::Identity,
+    log::AUDIT,
+    metrics::{Kind, Metrics},
+};
+
+/// A client that takes no piece of an archive (half a MiB) for so long is given no more: other backups wait for the end of this one,
+/// and the writer keeps aside for it what changes. As long as a connection may stand still, and for a client that moves a byte now and
+/// then as well.
+const TAKEN_WITHIN: Duration = Duration::from_mins(2);
 
 /// An archive of the store as it is now. It holds everything that builds said, so only this machine gets it.
 pub(super) async fn backup(
@@ -36,8 +48,9 @@ pub(super) async fn backup(
     match parts.store.snapshot().await {
         Ok(snapshot) => {
             tracing::info!(target: AUDIT, %peer, %caller, "gave a backup");
+            let archive = Archive::new(Live::new(snapshot), TAKEN_WITHIN, Arc::clone(&parts.metrics));
             let content_type = [(header::CONTENT_TYPE, "application/octet-stream")];
-            (content_type, Body::new(Archive::new(Live::new(snapshot)))).into_response()
+            (content_type, Body::new(archive)).into_response()
         }
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
     }
@@ -50,20 +63,63 @@ fn is_here(peer: IpAddr, local: Option<IpAddr>) -> bool {
     peer.is_loopback() || local.is_some_and(|local| local.to_canonical() == peer)
 }
 
-type Step = (Live, anyhow::Result<Option<Vec<u8>>>);
+/// An archive whose next piece is read when the last one is on its way. A task of its own reads it: a client that stands still asks for
+/// nothing, and no other backup may begin as long as this one reads.
+struct Archive {
+    pieces: mpsc::Receiver<Result<Bytes, Short>>,
+    metrics: Arc<Metrics>,
+    ended: bool,
+    /// Stops to read when nobody listens any more.
+    _reading: AbortOnDropHandle<()>,
+}
 
-/// A body whose next piece is read when the last one is on its way.
-struct Archive(Option<Pin<Box<dyn Future<Output = Step> + Send>>>);
+/// Why an archive is not whole.
+#[derive(Debug, Clone, thiserror::Error)]
+enum Short {
+    #[error("{0}")]
+    Unreadable(String),
+    #[error("the backup was cut short: its client took nothing for {}", humantime::format_duration(*.0))]
+    Stalled(Duration),
+}
 
 impl Archive {
-    fn new(live: Live) -> Self {
-        Self(Some(Box::pin(step(live))))
+    fn new(live: Live, taken_within: Duration, metrics: Arc<Metrics>) -> Self {
+        let (sender, pieces) = mpsc::channel(1);
+        let reading = TaskTracker::new().spawn(read(live, taken_within, sender));
+        Self { pieces, metrics, ended: false, _reading: AbortOnDropHandle::new(reading) }
+    }
+
+    fn end(&mut self, how: &'static str) {
+        if !std::mem::replace(&mut self.ended, true) {
+            self.metrics.backups.get_or_create(&Kind::of(how)).inc();
+        }
     }
 }
 
-async fn step(mut live: Live) -> Step {
-    let piece = live.next().await;
-    (live, piece)
+impl Drop for Archive {
+    fn drop(&mut self) {
+        self.end("left");
+    }
+}
+
+/// Reads an archive as fast as it is taken. Lets go of the store before it says why it ends early.
+async fn read(mut live: Live, taken_within: Duration, pieces: mpsc::Sender<Result<Bytes, Short>>) {
+    let short = loop {
+        let piece = match live.next().await {
+            Ok(Some(bytes)) => bytes.into(),
+            Ok(None) => return,
+            Err(error) => break Short::Unreadable(error.to_string()),
+        };
+        match pieces.send_timeout(Ok(piece), taken_within).await {
+            Ok(()) => {}
+            Err(SendTimeoutError::Closed(_)) => return,
+            Err(SendTimeoutError::Timeout(_)) => break Short::Stalled(taken_within),
+        }
+    };
+    drop(live);
+    tracing::error!(error = %short, "a backup was cut short");
+    // a client that is gone needs no reason
+    let _gone = pieces.send(Err(short)).await;
 }
 
 impl http_body::Body for Archive {
@@ -74,18 +130,15 @@ impl http_body::Body for Archive {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let Some(running) = self.0.as_mut() else { return Poll::Ready(None) };
-        let (live, piece) = ready!(running.as_mut().poll(context));
-        self.0 = None;
-        Poll::Ready(match piece {
-            Ok(Some(bytes)) => {
-                self.0 = Some(Box::pin(step(live)));
-                Some(Ok(Frame::data(bytes.into())))
+        Poll::Ready(match ready!(self.pieces.poll_recv(context)) {
+            Some(Ok(bytes)) => Some(Ok(Frame::data(bytes))),
+            Some(Err(short)) => {
+                self.end(if matches!(short, Short::Stalled(_)) { "stalled" } else { "unreadable" });
+                Some(Err(short.into()))
             }
-            Ok(None) => None,
-            Err(error) => {
-                tracing::error!(%error, "a backup was cut short");
-                Some(Err(error.into()))
+            None => {
+                self.end("whole");
+                None
             }
         })
     }
@@ -93,7 +146,52 @@ impl http_body::Body for Archive {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
+    use http_body::Body as _;
+
     use super::*;
+    use crate::store::{Batch, Store, StoreSettings};
+
+    async fn next(archive: &mut Archive) -> Option<Result<Bytes, axum::BoxError>> {
+        let frame = poll_fn(|cx| Pin::new(&mut *archive).poll_frame(cx)).await;
+        frame.map(|frame| frame.map(|frame| frame.into_data().unwrap()))
+    }
+
+    #[tokio::test]
+    async fn a_client_that_takes_nothing_keeps_no_other_from_a_backup_for_long() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = StoreSettings { dir: dir.path().join("data"), cache_bytes: 1 << 20 };
+        let (store, metrics) = (Store::open(&settings).unwrap(), Arc::new(Metrics::new()));
+        let mut batch = Batch::default();
+        batch.put(b"mkey".to_vec(), b"value".to_vec());
+        store.commit(batch).await.unwrap();
+        let give = async |taken_within| {
+            let live = Live::new(store.snapshot().await.ok()?);
+            Some(Archive::new(live, taken_within, Arc::clone(&metrics)))
+        };
+        let count = |kind| metrics.backups.get_or_create(&Kind::of(kind)).get();
+        let soon = Duration::from_millis(20);
+        let mut stalled = give(soon).await.unwrap();
+        let (mut tries, mut other) = (0, None);
+        while other.is_none() && tries < 1000 {
+            tokio::time::sleep(soon).await;
+            other = give(Duration::from_hours(1)).await;
+            tries += 1;
+        }
+        let mut other = other.expect("another backup, although nobody took the first one");
+        assert!(give(soon).await.is_none(), "one at a time");
+        while let Some(piece) = next(&mut other).await {
+            piece.unwrap();
+        }
+        assert!(next(&mut stalled).await.unwrap().unwrap().starts_with(b"PLIMSOLL BACKUP"));
+        let told = next(&mut stalled).await.unwrap().unwrap_err().to_string();
+        assert!(told.contains("took nothing for 20ms"), "{told}");
+        drop((stalled, other));
+        drop(give(soon).await.unwrap());
+        assert_eq!(["whole", "stalled", "left", "unreadable"].map(count), [1, 1, 1, 0]);
+        store.close().await.unwrap();
+    }
 
     #[test]
     fn only_who_calls_from_this_machine_is_here_whatever_address_the_listener_has() {

@@ -1,5 +1,7 @@
 //! The table of columns: name, and what its text does to a row.
 
+use plimsoll_proto::limits;
+
 use super::draft::Draft;
 use crate::domain::{Bytes, Cause, CpuMicros, Millis};
 
@@ -13,8 +15,6 @@ const MOST_WALL_MS: u64 = 366 * 24 * 3_600_000;
 const MOST_UNIX_MS: u64 = 7_258_118_400_000;
 /// 2001: before that there was no CI to record; a time in seconds is below.
 const LEAST_UNIX_MS: u64 = 978_307_200_000;
-/// Longest text in a key, as the wire contract has it.
-const LONGEST_TEXT: usize = 4096;
 
 /// One column. `set` says what is wrong with a text that it cannot take; an empty text is never handed to it.
 #[derive(Debug)]
@@ -26,7 +26,14 @@ pub(super) struct Column {
 
 macro_rules! text {
     ($name:literal, $field:ident, $needed:literal) => {
-        Column { name: $name, needed: $needed, set: |draft, text| plain(text).map(|t| draft.key.$field = t) }
+        text!($name, $field, $needed, limits::KEY_FIELD_BYTES)
+    };
+    ($name:literal, $field:ident, $needed:literal, $most:expr) => {
+        Column {
+            name: $name,
+            needed: $needed,
+            set: |draft, text| plain(text, $most).map(|t| draft.key.$field = t),
+        }
     };
 }
 
@@ -50,7 +57,7 @@ pub(super) const COLUMNS: &[Column] = &[
     text!("stack", stack, false),
     text!("package", package, true),
     text!("version", version, false),
-    text!("variants", variants, false),
+    text!("variants", variants, false, limits::VARIANTS_BYTES),
     text!("compiler", compiler, false),
     text!("compiler_version", compiler_version, false),
     text!("arch", arch, false),
@@ -105,9 +112,10 @@ fn yes(text: &str) -> Result<bool, String> {
     }
 }
 
-fn plain(text: &str) -> Result<String, String> {
-    if text.len() > LONGEST_TEXT {
-        return Err(format!("has {} bytes, at most {LONGEST_TEXT} are allowed", text.len()));
+/// A text within the bounds of the wire: no ask could name a longer one.
+fn plain(text: &str, most: usize) -> Result<String, String> {
+    if text.len() > most {
+        return Err(format!("has {} bytes, at most {most} are allowed", text.len()));
     }
     match text.chars().find(|c| c.is_control()) {
         Some(c) => Err(format!("holds the control character {c:?}")),

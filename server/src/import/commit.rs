@@ -4,11 +4,19 @@
 //! on the disk when they return. A crash between two commits leaves a part of the rows; the same import again adds the
 //! rest, because ids repeat and an attempt that is there is left as it is.
 
-use std::{collections::HashSet, path::Path};
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+};
 
 use plimsoll_proto::job;
 
-use super::{reader::Reader, refusals::Refusals, source::FileError};
+use super::{
+    draft::{Record, Unnamed, earlier_print},
+    reader::Reader,
+    refusals::Refusals,
+    source::FileError,
+};
 use crate::{
     domain::{AttemptId, Summary},
     mask,
@@ -77,6 +85,8 @@ struct There {
     jobs: HashSet<(String, u64)>,
     /// The numbers of these jobs.
     numbers: HashSet<u64>,
+    /// Rows without an id that an earlier release imported, which named them by their lines: how many say the same.
+    earlier_rows: HashMap<u64, u64>,
 }
 
 impl There {
@@ -85,7 +95,17 @@ impl There {
             self.jobs.insert((host.to_owned(), number));
             self.numbers.insert(number);
         }
+        if let Some(print) = earlier_print(&id) {
+            *self.earlier_rows.entry(print).or_default() += 1;
+        }
         self.ids.insert(id);
+    }
+
+    /// Whether a row is there, also by the id that an earlier release gave it.
+    fn knows(&self, record: &Record) -> bool {
+        let earlier =
+            |row: Unnamed| self.earlier_rows.get(&row.print).is_some_and(|count| row.number <= *count);
+        self.ids.contains(&record.summary.attempt) || record.unnamed.is_some_and(earlier)
     }
 
     /// Whether a CI job that is named by its number is there. Names it as an agent does if the host is known. Without the host
@@ -132,7 +152,7 @@ pub(crate) async fn commit(
         let known = if reader.names_jobs() {
             there.knows_job(&mut record.summary.attempt, &unsaid.host)
         } else {
-            there.ids.contains(&record.summary.attempt)
+            there.knows(&record)
         };
         if known {
             imported.known += 1;

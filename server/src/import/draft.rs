@@ -17,6 +17,31 @@ pub(crate) struct Record {
     pub(crate) summary: Summary,
     /// Whether its time is known.
     pub(crate) timed: bool,
+    /// Of a row without an id: what its id is made of.
+    pub(super) unnamed: Option<Unnamed>,
+}
+
+/// A row without an id is known by what it says, wherever it stands in a file; rows that say the same are numbered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unnamed {
+    /// Fingerprint of its texts.
+    pub(super) print: u64,
+    /// Which one it is of those that say the same, from 1.
+    pub(super) number: u64,
+}
+
+impl Unnamed {
+    /// The id of the row.
+    pub(super) fn id(self) -> Result<AttemptId, String> {
+        AttemptId::parse(&format!("row-{:016x}-{}", self.print, self.number))
+    }
+}
+
+/// The fingerprint in the id of a row that was imported by an earlier release, which had the number of its line in front of it.
+pub(super) fn earlier_print(id: &AttemptId) -> Option<u64> {
+    let (line, print) = id.as_str().strip_prefix("row-")?.split_once('-')?;
+    let earlier = print.len() == 16 && line.len() < 16 && line.bytes().all(|byte| byte.is_ascii_digit());
+    u64::from_str_radix(print, 16).ok().filter(|_| earlier)
 }
 
 /// What a row has said so far.
@@ -89,12 +114,13 @@ impl Draft {
         if let Some(mean) = self.mean.filter(|mean| *mean > peak) {
             return Err(refuse("mean_bytes", format!("{} is above peak_bytes, {}", mean.0, peak.0)));
         }
-        let attempt = match self.attempt.take() {
-            Some(id) => id,
-            // the same file read again gives the same ids
-            None => AttemptId::parse(&format!("row-{line}-{:016x}", print.0.value()))
-                .map_err(|reason| refuse("attempt", reason))?,
+        let named = self.attempt.take();
+        let unnamed = named.is_none().then(|| Unnamed { print: print.0.value(), number: 1 });
+        let attempt = match (named, unnamed) {
+            (None, Some(unnamed)) => unnamed.id(),
+            (named, _) => named.ok_or_else(|| "is missing".to_owned()),
         };
+        let attempt = attempt.map_err(|reason| refuse("attempt", reason))?;
         self.key.hints.build_jobs = self.jobs.or(self.cores);
         let (outcome, exit, cause) = match self.outcome {
             Ended::Success => (Outcome::Succeeded, Some(Exit::Code(0)), None),
@@ -122,11 +148,12 @@ impl Draft {
             opening: Opening { untrusted: self.untrusted, ..Opening::default() },
             ..Summary::recorded(attempt, self.key)
         };
-        Ok(Record { line, timed: self.submitted_ms.is_some(), summary })
+        Ok(Record { line, timed: self.submitted_ms.is_some(), summary, unnamed })
     }
 }
 
-/// Tells rows without an id apart.
+/// Tells rows without an id apart. Kept in the ids of the store: columns that come to the table later go to its end, and count only
+/// where they are not empty.
 #[derive(Debug, Default)]
 struct Fingerprint(Fnv);
 

@@ -10,7 +10,7 @@
 //! | `package` | text | needed |
 //! | `wall_ms` | milliseconds | needed |
 //! | `peak_bytes` | bytes, 64 KiB to 64 TiB | needed; of an attempt that memory stopped, what was seen of it |
-//! | `attempt` | id | else made from the row |
+//! | `attempt` | id | else made from what the row says: the same row has the same id in every file, wherever it stands; rows of a file that say the same are numbered |
 //! | `project`, `stack`, `version`, `variants`, `compiler`, `compiler_version`, `arch`, `build_system`, `ref`, `owner` | text | the key |
 //! | `submitted_ms` | milliseconds since 1970 | in every row or in none: without it the order of the file is the order of time, and an import counts the rows as ended at its own time |
 //! | `build_jobs`, `cores` | count | jobs; cores stand in for jobs that are not told |

@@ -1,7 +1,7 @@
 //! A file as a stream of records.
 
 use std::{
-    collections::{HashSet, hash_map::DefaultHasher},
+    collections::{HashMap, HashSet, hash_map::DefaultHasher},
     hash::{Hash as _, Hasher as _},
     io::{BufRead, Read as _},
     path::{Path, PathBuf},
@@ -18,12 +18,14 @@ use super::{
 /// Longest line of JSON that is read.
 const LONGEST_LINE: u64 = 1 << 20;
 
-/// Reads records one after the other. Holds one row, and 8 bytes for each row seen, to find duplicates.
+/// Reads records one after the other. Holds one row, and 8 bytes for each row seen, to find duplicates; 16 more for one without an id.
 pub(crate) struct Reader {
     path: PathBuf,
     lines: Lines,
     line: u64,
     seen: HashSet<u64>,
+    /// Rows without an id, by what they say.
+    alike: HashMap<u64, u64>,
     timed: Option<bool>,
     /// Rows that were not taken.
     pub(crate) refusals: Refusals,
@@ -64,7 +66,16 @@ impl Reader {
             }
         };
         let path = path.to_owned();
-        Ok(Self { path, lines, line: 0, seen: HashSet::new(), timed: None, refusals, place })
+        Ok(Self {
+            path,
+            lines,
+            line: 0,
+            seen: HashSet::new(),
+            alike: HashMap::new(),
+            timed: None,
+            refusals,
+            place,
+        })
     }
 
     /// The next record that makes sense; `None` at the end of the file.
@@ -95,8 +106,9 @@ impl Reader {
         !matches!(self.lines, Lines::Csv(..) | Lines::Json(_))
     }
 
-    fn accept(&mut self, record: Record) -> Result<Record, Refusal> {
-        let refuse = |column, reason: &str| Refusal { line: record.line, column, reason: reason.to_owned() };
+    fn accept(&mut self, mut record: Record) -> Result<Record, Refusal> {
+        let line = record.line;
+        let refuse = |column, reason: &str| Refusal { line, column, reason: reason.to_owned() };
         match (*self.timed.get_or_insert(record.timed), record.timed) {
             (true, false) => {
                 return Err(refuse(
@@ -111,6 +123,12 @@ impl Reader {
                 ));
             }
             _ => {}
+        }
+        if let Some(unnamed) = &mut record.unnamed {
+            let alike = self.alike.entry(unnamed.print).or_default();
+            *alike += 1;
+            unnamed.number = *alike;
+            record.summary.attempt = unnamed.id().map_err(|reason| refuse("attempt", &reason))?;
         }
         let mut hasher = DefaultHasher::new();
         record.summary.attempt.hash(&mut hasher);

@@ -184,3 +184,56 @@ async fn rows_without_a_time_end_at_the_time_of_the_import_in_the_order_of_the_f
     let expected = [(2, "b"), (1, "a"), (0, "c")];
     assert_eq!(found, expected.map(|(before, id)| (now_unix_ms - before, id.to_owned())));
 }
+
+const UNNAMED: &str = "package,wall_ms,peak_bytes,submitted_ms\n";
+const ROWS: &str =
+    "zlib,1,1000000,1700000000000\nzlib,1,1000000,1700000000000\nhdf5,2,1000000,1700000000000\n";
+
+async fn import(store: &Store, rows: &str) -> (u64, u64) {
+    let rows = file(format!("{UNNAMED}{rows}").as_bytes());
+    let imported = commit(&rows.path, store, &Unsaid::default(), |_| {}).await.unwrap();
+    (imported.added, imported.known)
+}
+
+#[tokio::test]
+async fn a_file_without_ids_counts_nothing_twice_wherever_rows_were_added() {
+    let store = Store::memory();
+    assert_eq!(import(&store, ROWS).await, (3, 0));
+    assert_eq!(import(&store, ROWS).await, (0, 3));
+    assert_eq!(import(&store, &format!("curl,3,1000000,1700000000000\n{ROWS}")).await, (1, 3));
+    // one more that says the same as two others is one more
+    assert_eq!(import(&store, &format!("zlib,1,1000000,1700000000000\n{ROWS}")).await, (1, 3));
+    assert_eq!(
+        import(&store, "hdf5,2,1000000,1700000000001\n").await,
+        (1, 0),
+        "another time, another attempt"
+    );
+}
+
+#[tokio::test]
+async fn rows_that_an_earlier_release_named_by_their_lines_are_known() {
+    let store = Store::memory();
+    let mut records = read(format!("{UNNAMED}{ROWS}").as_bytes()).0;
+    let mut batch = store::Batch::default();
+    for record in &mut records {
+        let print = record.unnamed.unwrap().print;
+        let earlier = format!("row-{}-{print:016x}", record.line);
+        record.summary.attempt = crate::domain::AttemptId::parse(&earlier).unwrap();
+        store::put_summary(&mut batch, &record.summary).unwrap();
+    }
+    store.commit(batch).await.unwrap();
+    assert_eq!(import(&store, &format!("curl,3,1000000,1700000000000\n{ROWS}")).await, (1, 3));
+    assert_eq!(import(&store, &ROWS.repeat(2)).await, (3, 3));
+}
+
+#[test]
+fn texts_of_a_key_have_the_bounds_of_the_wire() {
+    let row = |package: usize, variants: usize| {
+        let [package, variants] = [package, variants].map(|length| "x".repeat(length));
+        read(format!("package,variants,wall_ms,peak_bytes\n{package},{variants},1,1000000\n").as_bytes())
+    };
+    assert_eq!(row(256, 2048).0.len(), 1);
+    for (package, variants, column) in [(257, 1, "package"), (1, 2049, "variants")] {
+        assert_eq!(row(package, variants).1.first[0].column, column);
+    }
+}

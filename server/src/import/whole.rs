@@ -11,7 +11,7 @@ pub(super) fn read(line: u64, summary: Value) -> Result<Record, Refusal> {
     let refuse = |reason: String| Refusal { line, column: "summary", reason };
     let summary: Summary = serde_json::from_value(summary).map_err(|error| refuse(error.to_string()))?;
     check(&summary).map_err(refuse)?;
-    Ok(Record { line, summary, timed: true })
+    Ok(Record { line, summary, timed: true, unnamed: None })
 }
 
 /// The bounds of the wire: what no agent could have delivered is not taken from a file either.

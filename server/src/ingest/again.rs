@@ -8,7 +8,7 @@ use std::{
 
 use super::{Ingest, Refusal};
 use crate::{
-    domain::{AttemptId, Cause, Evidence, JobName, Key, Prediction, Rung, Verdict},
+    domain::{AttemptId, Cause, Evidence, JobMark, JobName, Key, Prediction, Rung, Verdict},
     store,
 };
 
@@ -108,10 +108,10 @@ impl Ingest {
 
     /// The last attempt of the same job of the same pipeline, if memory ended it.
     fn ended_by_memory(&self, key: &Key) -> Option<AttemptId> {
-        let job = key.job()?;
+        let job = JobMark::of(key)?;
         self.parts.learned.read(|history| {
             let mut all = history.on_rung(Rung::Exact, key);
-            let last = all.find(|fact| fact.brief.job() == Some(job))?;
+            let last = all.find(|fact| fact.brief.job == Some(job))?;
             let by_memory = last.brief.cause.is_some_and(Cause::is_memory);
             by_memory.then(|| last.brief.attempt.clone())
         })

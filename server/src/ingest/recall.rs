@@ -2,22 +2,25 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use foldhash::fast::RandomState;
 
 use super::{again::NewestShort, strays::Strays, worker::Worker};
 use crate::{
-    domain::{Action, AttemptId, Fact, History, Key, Summary, Verdict},
+    domain::{Action, AttemptId, Fact, Key, Room, Summary, Verdict, bytes_of},
     learned::Ended,
+    metrics::Metrics,
     stats::Stats,
     store::{self, Loaded, StoreError},
 };
 
 /// The newest attempts out of many that come in any order, in bounded memory.
 struct Newest {
-    capacity: usize,
+    room: Room,
+    /// Bytes of the attempts and of their keys, which is most of what the history will count.
+    bytes: usize,
     /// Each with its end, milliseconds since 1970: looking for it in the attempt would take longer than all the sorting.
     kept: Vec<(u64, Fact)>,
     /// Each key once: a million attempts have some thousand.
@@ -26,37 +29,48 @@ struct Newest {
 }
 
 impl Newest {
-    fn of(capacity: usize, stats: Stats) -> Self {
-        Self { capacity, kept: Vec::new(), keys: HashSet::default(), stats }
+    fn of(room: Room, stats: Stats) -> Self {
+        Self { room, bytes: 0, kept: Vec::new(), keys: HashSet::default(), stats }
     }
 
     fn take(&mut self, summary: Summary) {
         let ended_unix_ms = summary.ended_unix_ms();
         let Ended { mut fact, beside } = summary.into();
-        match self.keys.get(&fact.brief.key) {
-            Some(key) => fact.share(key),
-            None => drop(self.keys.insert(Arc::clone(&fact.brief.key))),
+        if let Some(key) = self.keys.get(&fact.brief.key) {
+            fact.share(key);
+        } else {
+            self.bytes += fact.brief.key.allocated();
+            self.keys.insert(Arc::clone(&fact.brief.key));
         }
+        self.bytes += bytes_of(&fact.brief);
         self.stats.add_one_of_many(&beside, &fact.brief);
         self.kept.push((ended_unix_ms, fact));
         // cutting now and then costs less than keeping order all the time
-        if self.kept.len() >= self.capacity.saturating_add(self.capacity / 8).saturating_add(1024) {
-            self.cut();
+        let capacity = self.room.attempts;
+        if self.kept.len() >= capacity.saturating_add(capacity / 8).saturating_add(1024) {
+            self.cut(capacity);
+        }
+        while self.bytes > self.room.bytes && self.kept.len() > 1 {
+            self.cut(self.kept.len() / 8 * 7);
         }
     }
 
-    /// Leaves the newest, in no order.
-    fn cut(&mut self) {
-        if self.kept.len() > self.capacity {
-            self.kept.select_nth_unstable_by_key(self.capacity, |(ended, _)| std::cmp::Reverse(*ended));
-            self.kept.truncate(self.capacity);
+    /// Leaves the newest, as many as these, in no order; and the keys of those that are left.
+    fn cut(&mut self, most: usize) {
+        let most = most.max(1);
+        if self.kept.len() > most {
+            self.kept.select_nth_unstable_by_key(most, |(ended, _)| std::cmp::Reverse(*ended));
+            self.kept.truncate(most);
             self.stats.sweep();
+            self.keys.retain(|key| Arc::strong_count(key) > 1);
+            let attempts = self.kept.iter().map(|(_, fact)| bytes_of(&fact.brief)).sum::<usize>();
+            self.bytes = attempts + self.keys.iter().map(|key| key.allocated()).sum::<usize>();
         }
     }
 
     /// The newest is learnt last, so that it weighs most.
     fn oldest_first(mut self) -> Vec<Fact> {
-        self.cut();
+        self.cut(self.room.attempts);
         // equal ends keep one order, whatever was cut
         let in_order = |a: &(u64, Fact), b: &(u64, Fact)| {
             a.0.cmp(&b.0).then_with(|| a.1.brief.attempt.cmp(&b.1.brief.attempt))
@@ -107,11 +121,28 @@ const fn teaches(verdict: &Verdict) -> bool {
     verdict.outlook.signature.is_some()
 }
 
+/// What is kept of all summaries while they are read.
+struct Recalled {
+    judged: Judged,
+    /// Trusted and untrusted ones: however many there are of these, they push none of those out.
+    newest: [Newest; 2],
+    metrics: Arc<Metrics>,
+}
+
+impl Recalled {
+    fn take(&mut self, summary: Summary) {
+        self.judged.meet(&summary);
+        self.metrics.remember(&summary);
+        let [trusted, untrusted] = &mut self.newest;
+        (if summary.opening.untrusted { untrusted } else { trusted }).take(summary);
+    }
+}
+
 impl Worker {
     /// Learns the newest of the finished attempts, and the verdicts on them; gives the verdicts on others.
     pub(super) async fn recall(&self) -> Result<(Loaded, Strays), StoreError> {
-        let capacity = self.parts.learned.capacity();
-        let mut judged = Judged::of(capacity);
+        let room = self.parts.learned.room();
+        let mut judged = Judged::of(room[0].attempts);
         let mut short = NewestShort::default();
         let stats = self.parts.learned.stats();
         let take = |verdict: Verdict| {
@@ -123,16 +154,16 @@ impl Worker {
         };
         store::load_verdicts(&self.parts.store, take).await?;
         short.note_all(&self.short_of_memory);
-        let room = [capacity, History::untrusted_of(capacity)];
-        let mut newest = room.map(|room| Newest::of(room, stats.clone()));
-        let take = |summary: Summary| {
-            judged.meet(&summary);
-            self.parts.metrics.remember(&summary);
-            // however many untrusted ones there are, they push no trusted one out
-            let [trusted, untrusted] = &mut newest;
-            (if summary.opening.untrusted { untrusted } else { trusted }).take(summary);
-        };
-        let loaded = store::load_summaries(&self.parts.store, take).await?;
+        let newest = room.map(|room| Newest::of(room, stats.clone()));
+        let metrics = Arc::clone(&self.parts.metrics);
+        let recalled = Arc::new(Mutex::new(Recalled { judged, newest, metrics }));
+        let taking = Arc::clone(&recalled);
+        // nobody else looks before the end
+        let take = move |summary| taking.lock().unwrap_or_else(PoisonError::into_inner).take(summary);
+        let loaded = store::each_summary(&self.parts.store, take).await?;
+        let recalled = Arc::into_inner(recalled)
+            .ok_or_else(|| StoreError::Unavailable("it is still read".to_owned()))?;
+        let Recalled { judged, newest, .. } = recalled.into_inner().unwrap_or_else(PoisonError::into_inner);
         let [_, known] = newest.map(|newest| self.parts.learned.learn_all(newest.oldest_first()));
         self.parts.metrics.history_attempts.set(i64::try_from(known).unwrap_or(i64::MAX));
         let Judged { met, strays, .. } = judged;
@@ -166,7 +197,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        domain::{Cause, JobName, Opening, Outcome, test_summary},
+        domain::{Cause, History, JobName, Opening, Outcome, test_summary},
         ingest::{Ingest, fixture},
         store::{Batch, Store},
     };
@@ -248,6 +279,26 @@ mod tests {
         assert!(trusted.iter().all(|summary| ingest.parts.learned.knows(&summary.attempt)));
         assert_eq!(ingest.parts.learned.newest_first().len(), 2 + 1, "one untrusted one beside them");
         assert_eq!(ingest.flaky(10), []);
+    }
+
+    #[test]
+    fn of_attempts_whose_names_are_long_the_newest_are_read_within_the_memory_for_them() {
+        let stats = Stats::new(crate::stats::Settings::default());
+        let mut newest = Newest::of(Room { attempts: 100_000, bytes: 1 << 20 }, stats);
+        let mut most = 0;
+        for n in 0..3000_u64 {
+            // their order is none
+            let hour = n * 7 % 3000;
+            let mut summary = ended(&n.to_string(), hour);
+            summary.key.variants = format!("{hour:0>1000}");
+            newest.take(summary);
+            most = most.max(newest.bytes);
+            assert!(newest.keys.len() <= newest.kept.len());
+        }
+        assert!(most <= 1 << 20, "{most}");
+        let left = newest.oldest_first();
+        assert!((300..1000).contains(&left.len()), "{}", left.len());
+        assert_eq!(left.last().unwrap().brief.key.variants, format!("{:0>1000}", 2999));
     }
 
     #[tokio::test]

@@ -12,7 +12,7 @@
 
 use plimsoll_proto::job::Named;
 
-use crate::domain::{AttemptId, Brief, Evidence, History, Key, ListedRun, Rung};
+use crate::domain::{AttemptId, Brief, Evidence, History, JobMark, Key, ListedRun, Rung};
 
 /// Steps back through the attempts that an attempt retries, and most attempts that are found.
 const STEPS: usize = 32;
@@ -46,12 +46,11 @@ pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> Lineage<'h> {
     let mut earlier = chain(evidence, history);
     let measured = evidence.measured.as_deref();
     let key = measured.map_or(&evidence.key, |summary| &summary.key);
-    let (job, original) = (key.job(), measured.and_then(|summary| summary.retries.as_ref()));
+    let (job, original) = (JobMark::of(key), measured.and_then(|summary| summary.retries.as_ref()));
     let untrusted = evidence.is_untrusted().then(|| history.untrusted_on_rung(Rung::Exact, key));
     let of_key = untrusted.into_iter().flatten().chain(history.on_rung(Rung::Exact, key));
     for summary in of_key.map(|fact| &*fact.brief) {
-        let of_job =
-            job.is_some() && summary.job() == job && same_command(&summary.attempt, &evidence.attempt);
+        let of_job = job.is_some() && summary.job == job && same_command(&summary.attempt, &evidence.attempt);
         let of_original = original.is_some() && summary.retries.as_deref() == original;
         let known = earlier.iter().any(|known| known.attempt == summary.attempt);
         if !(of_job || of_original) || known || !is_before(summary, evidence) {

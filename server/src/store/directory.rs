@@ -11,29 +11,29 @@ use super::{
     fault::OpenError,
     marker::{self, Marker, State, sync_dir},
 };
-use crate::files::disk;
 
 const LOCK: &str = "plimsoll.lock";
 /// Written to see whether there is room.
 const PROBE: &str = "plimsoll.probe";
 /// The engine's own directory.
-const ENGINE: &str = "sled";
+pub(super) const ENGINE: &str = "sled";
 /// A compact copy of it that is being made.
 const COPY: &str = "sled.new";
 /// The engine's directory while the copy takes its place.
 const REPLACED: &str = "sled.old";
 /// A copy of it that `verify` reads, so that the engine changes nothing in the files themselves.
-const LOOK: &str = "sled.look";
+pub(super) const LOOK: &str = "sled.look";
 /// What may lie in a directory that is empty to us: our own first steps, and what a file system puts into its root.
 const HARMLESS: [&str; 4] = [LOCK, marker::NEW_FILE, PROBE, "lost+found"];
 /// Room that the engine needs to open, beside a new snapshot: two segments and their neighbours.
-const ROOM: u64 = 2 << 20;
+pub(super) const ROOM: u64 = 2 << 20;
 
 /// A data directory that is locked by this process for as long as this lives.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
-    _lock: File,
+    /// `None` where there was nothing to lock, and nothing can be written.
+    _lock: Option<File>,
 }
 
 impl Directory {
@@ -55,7 +55,7 @@ impl Directory {
             Some(_) => {}
             None => check_empty(path)?,
         }
-        let directory = Self { path: path.to_owned(), _lock: lock(path)? };
+        let directory = Self { path: path.to_owned(), _lock: Some(lock(path)?) };
         // Again, because another process may have made the store before it let the lock go.
         let marker = if let Some(marker) = Marker::read(path)? {
             marker
@@ -81,6 +81,15 @@ impl Directory {
         }
     }
 
+    /// Opens a directory that holds a store and that this process may not write; changes nothing. The lock of one who may write keeps
+    /// others out as well, and a store that was never locked is in nobody's use.
+    pub(super) fn open_unwritable(path: &Path) -> Result<(Self, Marker), OpenError> {
+        let marker = Marker::read(path)?.ok_or_else(|| OpenError::Missing { dir: path.to_owned() })?;
+        let directory = Self { path: path.to_owned(), _lock: lock_unwritable(path)? };
+        directory.check_engine(&marker)?;
+        Ok((directory, marker))
+    }
+
     /// Makes, or takes an empty one for, a store that is about to be filled: nobody opens it before `marker` says so.
     pub(super) fn begin_filling(path: &Path, marker: &Marker) -> Result<Self, OpenError> {
         if fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
@@ -91,7 +100,7 @@ impl Directory {
             return Err(OpenError::Occupied { dir: path.to_owned() });
         }
         check_empty(path)?;
-        let directory = Self { path: path.to_owned(), _lock: lock(path)? };
+        let directory = Self { path: path.to_owned(), _lock: Some(lock(path)?) };
         marker.write(path)?;
         make_private(&directory.engine())?;
         sync_dir(path)?;
@@ -104,27 +113,6 @@ impl Directory {
         remove_all(&copy)?;
         make_private(&copy)?;
         Ok(copy)
-    }
-
-    /// A copy of the engine's files as they are, to look at; gone when [`Look`] is dropped.
-    pub(super) fn look(&self) -> Result<Look, OpenError> {
-        let (engine, look) = (self.engine(), Look(self.path.join(LOOK)));
-        remove_all(&look.0)?;
-        let needed = self.bytes().saturating_add(ROOM);
-        let free = disk(&self.path).map_err(OpenError::io("look at", &self.path))?.free;
-        if free < needed {
-            return Err(OpenError::NoRoom { dir: self.path.clone(), needed, free });
-        }
-        make_private(&look.0)?;
-        for file in fs::read_dir(&engine).map_err(OpenError::io("list", &engine))? {
-            let file = file.map_err(OpenError::io("list", &engine))?;
-            let is_file = file.file_type().is_ok_and(|found| found.is_file());
-            if is_file {
-                let copied = fs::copy(file.path(), look.0.join(file.file_name()));
-                copied.map_err(OpenError::io("copy", file.path()))?;
-            }
-        }
-        Ok(look)
     }
 
     /// Whether the copy takes less of the disk than the engine's files. Not if that cannot be told.
@@ -178,6 +166,14 @@ impl Directory {
 
     /// Clears what would break the engine; refuses what it would take for a fresh store.
     fn prepare_engine(&self, marker: &Marker) -> Result<(), OpenError> {
+        self.check_engine(marker)?;
+        make_private(&self.engine())?;
+        sync_dir(&self.path)?;
+        self.remove_unfinished_snapshots()
+    }
+
+    /// Refuses what the engine would take for a fresh store, and what it does not keep well.
+    fn check_engine(&self, marker: &Marker) -> Result<(), OpenError> {
         let engine = self.engine();
         let log = engine.join("db");
         let bytes = fs::metadata(&log).map_or(0, |found| found.len());
@@ -190,9 +186,6 @@ impl Directory {
             );
             return Err(OpenError::Emptied { dir: self.path.clone(), what });
         }
-        make_private(&engine)?;
-        sync_dir(&self.path)?;
-        self.remove_unfinished_snapshots()?;
         let blobs = engine.join("blobs");
         match fs::read_dir(&blobs).map(|mut files| files.next().is_some()) {
             Ok(true) => Err(OpenError::Blobs { path: blobs }),
@@ -251,25 +244,14 @@ pub(super) fn remove_snapshots(engine: &Path) -> io::Result<bool> {
     Ok(removed)
 }
 
-/// A copy that was made to be looked at.
-#[derive(Debug)]
-pub(super) struct Look(pub(super) PathBuf);
-
-impl Drop for Look {
-    fn drop(&mut self) {
-        // sled may still write into it in the background; what then stays, the next one who opens the store removes
-        let _left = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Makes a directory that nobody else can look into, if it is not there.
-fn make_private(path: &Path) -> Result<(), OpenError> {
+pub(super) fn make_private(path: &Path) -> Result<(), OpenError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(OpenError::io("create", path))
 }
 
 /// Removes a directory with all that is in it, if it is there.
-fn remove_all(path: &Path) -> Result<(), OpenError> {
+pub(super) fn remove_all(path: &Path) -> Result<(), OpenError> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OpenError::io("remove", path)(error)),
         _ => Ok(()),
@@ -305,25 +287,43 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
     let path = dir.join(LOCK);
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
     let mut file = open.map_err(OpenError::io("create", &path))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut pid = String::new();
-            let read = file.read_to_string(&mut pid);
-            let known = read.is_ok() && !pid.trim().is_empty();
-            let pid = if known { pid.trim().to_owned() } else { "(unknown)".to_owned() };
-            return Err(OpenError::Locked { dir: dir.to_owned(), pid });
-        }
-        Err(TryLockError::Error(error)) => return Err(OpenError::io("lock", path)(error)),
-    }
+    hold(&mut file, dir)?;
     let mut note = || {
         file.set_len(0)?;
         file.rewind()?;
         writeln!(file, "{}", std::process::id())
     };
-    note().map_err(OpenError::io("write", &path))?;
-    Ok(file)
+    match note() {
+        // the lock holds without a note, and whoever looks into a store on a full disk needs no more
+        Err(error) if error.kind() != io::ErrorKind::StorageFull => Err(OpenError::io("write", &path)(error)),
+        _ => Ok(file),
+    }
 }
+
+/// Takes the lock of a directory that cannot be written, if it was ever locked: that needs nothing but to read the file.
+fn lock_unwritable(dir: &Path) -> Result<Option<File>, OpenError> {
+    let path = dir.join(LOCK);
+    match File::open(&path) {
+        Ok(mut file) => hold(&mut file, dir).map(|()| Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(OpenError::io("open", path)(error)),
+    }
+}
+
+fn hold(file: &mut File, dir: &Path) -> Result<(), OpenError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            let read = file.read_to_string(&mut pid);
+            let known = read.is_ok() && !pid.trim().is_empty();
+            let pid = if known { pid.trim().to_owned() } else { "(unknown)".to_owned() };
+            Err(OpenError::Locked { dir: dir.to_owned(), pid })
+        }
+        Err(TryLockError::Error(error)) => Err(OpenError::io("lock", dir.join(LOCK))(error)),
+    }
+}
+
 /// Size of all files below a directory. What vanishes meanwhile counts as nothing.
 ///
 /// # Errors

@@ -72,14 +72,14 @@ pub enum OpenError {
         what: String,
     },
     /// There is no room for a copy to look at.
-    #[error("a copy of {dir} to look at needs {needed} bytes, {free} are free: make room, or let verify read the files themselves (--in-place), which may change what is damaged in them", dir = dir.display())]
+    #[error("a copy of {dir} to look at needs {needed} bytes, and {places}: name a directory with room (--scratch DIR), make room, or let verify read the files themselves (--in-place), which may change what is damaged in them", dir = dir.display())]
     NoRoom {
         /// The data directory.
         dir: PathBuf,
         /// Bytes of the copy.
         needed: u64,
-        /// Bytes that are free.
-        free: u64,
+        /// Where it cannot be, and why.
+        places: String,
     },
     /// The marker cannot be understood.
     #[error("{path} is damaged ({reason}): restore it from a backup of the directory", path = path.display())]
@@ -122,6 +122,12 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// This process may not write there: the file system is mounted to be read only, or the files are somebody else's.
+    pub fn is_write_refused(&self) -> bool {
+        let kinds = [io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::PermissionDenied];
+        matches!(self, Self::Io { cause, .. } if kinds.contains(&cause.kind()))
+    }
+
     /// Turns an I/O error into one that names the action and the path.
     pub(super) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();

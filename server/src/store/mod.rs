@@ -30,6 +30,7 @@ mod grid;
 mod keys;
 mod kv;
 mod lane;
+mod look;
 mod marker;
 mod memory;
 mod offline;
@@ -64,13 +65,14 @@ pub use kv::{
     BATCH_BYTES, BATCH_OPERATIONS, Batch, Check, Committed, Deleted, Entry, Expect, Limit, MAX_KEY,
     MAX_VALUE, Mode, PAGE_BYTES, PAGE_ITEMS, Page, StoreStatus, Versioned, Write,
 };
+pub use look::Copied;
 pub use marker::{FORMAT_VERSION, id_of};
 pub use memory::MemoryStore;
 pub use offline::Offline;
 pub use past_damage::Gap;
 pub use records::{
-    Loaded, change_verdicts, count_verdicts, delete_attempt, delete_ticket, ended_after, forget,
-    forget_verdicts, forget_verdicts_on, have_samples, judged_after, load_summaries,
+    Loaded, change_verdicts, count_verdicts, delete_attempt, delete_ticket, each_summary, ended_after,
+    forget, forget_verdicts, forget_verdicts_on, have_samples, judged_after, load_summaries,
     load_summaries_past_damage, load_tickets, load_verdicts, open_attempts, put_attempt, put_summary,
     put_ticket, put_verdict, read_summary, read_verdict, read_verdicts,
 };

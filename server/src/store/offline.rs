@@ -6,12 +6,13 @@ use std::path::Path;
 
 use super::{
     StoreSettings,
-    directory::{Directory, Look, remove_snapshots},
+    directory::{Directory, remove_snapshots},
     engine::{Engine, EngineError, Identity},
     errors::StoreError,
     fault::OpenError,
     fill::Filler,
     kv::{Entry, Limit},
+    look::{self, Look},
     marker::Marker,
     past_damage::Gap,
     sled_store::{open_compared, reconcile},
@@ -43,16 +44,16 @@ impl Offline {
         Ok(Self { directory, marker, engine, identity, behind: None, _look: None })
     }
 
-    /// Opens a copy of a store, so that nothing in its files is changed. A store that ends too early is opened too, and
-    /// [`Self::behind`] says so.
+    /// Opens a copy of a store, below `scratch` if that is named, so that nothing in its files is changed. A store that ends too early
+    /// is opened too, and [`Self::behind`] says so.
     ///
     /// # Errors
     /// As [`Self::open`], or there is no room for the copy.
-    pub fn look(settings: &StoreSettings) -> Result<Self, OpenError> {
-        let (directory, marker) = Directory::open_existing(&settings.dir)?;
-        let look = directory.look()?;
+    pub fn look(settings: &StoreSettings, scratch: Option<&Path>) -> Result<Self, OpenError> {
+        let (directory, marker) = look::open_to_read(&settings.dir)?;
+        let look = look::copy(&directory, scratch)?;
         let failed = |error: EngineError| OpenError::Engine { dir: directory.engine(), reason: error.0 };
-        let engine = open_what_is_left(&look.0, settings.cache_bytes).map_err(failed)?;
+        let engine = open_what_is_left(&look.engine(), settings.cache_bytes).map_err(failed)?;
         let found = engine.identity().map_err(failed)?;
         let (identity, behind) = match (reconcile(&directory, &marker, found), found) {
             (Ok(identity), _) => (identity, None),

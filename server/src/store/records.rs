@@ -12,7 +12,7 @@ use super::{
     envelope::{self, Joined, Joiner, RecordError},
     errors::{CommitError, StoreError},
     keys::{self, Kind},
-    kv::{Batch, Limit, Page},
+    kv::{Batch, Entry, Limit, Page},
     past_damage::Gap,
     seal::SealError,
 };
@@ -145,7 +145,82 @@ pub async fn load_summaries(store: &Store, take: impl FnMut(Summary) + Send) -> 
     load(store, Kind::Summary, take, None).await
 }
 
-/// The same; what cannot be read is handed to `gap`, and reading goes on behind it.
+/// The same on a thread that may work for long. What is read there and let go there costs the allocator a fraction of what it costs
+/// when another thread lets go of it: a start does nothing more often.
+pub async fn each_summary(
+    store: &Store,
+    take: impl FnMut(Summary) + Send + 'static,
+) -> Result<Loaded, StoreError> {
+    let (prefix, mut work) =
+        (Kind::Summary.prefix(), Work { joiner: Joiner::default(), loaded: Loaded::default(), take });
+    let mut page = store.scan(&prefix, None, Limit::PAGE).await?;
+    loop {
+        let after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        let is_last = after.is_none();
+        // the next page is read while this one is understood
+        let next = after.map(|after| {
+            let (store, prefix) = (store.clone(), prefix.clone());
+            let read = async move { store.scan(&prefix, Some(&after), Limit::PAGE).await };
+            AbortOnDropHandle::new(TaskTracker::new().spawn(read))
+        });
+        let failed = |error: tokio::task::JoinError| StoreError::Unavailable(error.to_string());
+        let done = tokio::task::spawn_blocking(move || work.on(page.entries, is_last));
+        work = done.await.map_err(failed)?;
+        let Some(next) = next else { return Ok(work.loaded) };
+        page = next.await.map_err(failed)??;
+    }
+}
+
+/// Records on their way from pages.
+struct Work<F> {
+    joiner: Joiner,
+    loaded: Loaded,
+    take: F,
+}
+
+impl<F> Work<F> {
+    fn on<T: Record>(mut self, entries: Vec<Entry>, is_last: bool) -> Self
+    where
+        F: FnMut(T),
+    {
+        for entry in entries {
+            let before = self.joiner.push(&entry);
+            self.accept(before);
+        }
+        if is_last {
+            let last = self.joiner.finish();
+            self.accept(last);
+        }
+        self
+    }
+
+    fn accept<T>(&mut self, joined: Option<Joined<T>>)
+    where
+        F: FnMut(T),
+    {
+        if let Some(joined) = joined {
+            self.loaded.note(joined, &mut self.take);
+        }
+    }
+}
+
+impl Loaded {
+    /// Counts a record, and hands it on if it is whole.
+    fn note<T>(&mut self, (key, record): Joined<T>, take: &mut impl FnMut(T)) {
+        match record {
+            Ok(record) => {
+                self.records += 1;
+                take(record);
+            }
+            Err(damage) => {
+                self.damaged += 1;
+                tracing::error!(key = %keys::text(&key), %damage, "skipped a damaged record of the store");
+            }
+        }
+    }
+}
+
+/// The same as [`load_summaries`]; what cannot be read is handed to `gap`, and reading goes on behind it.
 pub async fn load_summaries_past_damage(
     store: &Store,
     take: impl FnMut(Summary) + Send,
@@ -277,16 +352,7 @@ where
     F: FnMut(T) + Send,
 {
     let mut loaded = Loaded::default();
-    let mut accept = |(key, record): Joined<T>| match record {
-        Ok(record) => {
-            loaded.records += 1;
-            take(record);
-        }
-        Err(damage) => {
-            loaded.damaged += 1;
-            tracing::error!(key = %keys::text(&key), %damage, "skipped a damaged record of the store");
-        }
-    };
+    let mut accept = |joined: Joined<T>| loaded.note(joined, &mut take);
     let (prefix, mut joiner, mut before) = (kind.prefix(), Joiner::default(), Vec::new());
     let past = gaps.is_some();
     let (mut page, mut gap) = page_of(store, &prefix, None, past).await?;

@@ -1,7 +1,7 @@
 //! What is learnt, where it stands, and what leaves.
 
 use super::*;
-use crate::domain::{Bytes, Cores, CpuMicros, Exit, Millis, Source, Summary};
+use crate::domain::{Bytes, Cores, CpuMicros, Exit, JobMark, Millis, Source, Summary};
 
 /// A finished attempt that needed `need_mib`.
 pub(crate) fn summary(id: &str, package: &str, version: &str, need_mib: u64) -> Summary {
@@ -127,6 +127,47 @@ fn attempts_of_one_key_share_it_whatever_their_branch_and_labels() {
     }
     let keys: Vec<_> = history.newest_first().map(|brief| Arc::as_ptr(&brief.key)).collect();
     assert!(keys.iter().all(|key| *key == keys[0]));
-    let jobs: Vec<_> = history.newest_first().map(|brief| brief.job()).collect();
-    assert_eq!(jobs, [Some(("2", "b")), Some(("1", "b")), Some(("0", "b"))]);
+    let mut job = Key::default();
+    for (n, brief) in history.newest_first().enumerate() {
+        job.labels =
+            [("pipeline".to_owned(), (2 - n).to_string()), ("job".to_owned(), "b".to_owned())].into();
+        assert_eq!(brief.job, JobMark::of(&job));
+    }
+}
+
+#[test]
+fn memory_is_bounded_by_bytes_however_long_the_names_are() {
+    let room = Room { attempts: 10_000, bytes: 4 << 20 };
+    let mut history = History::with_room(room);
+    let long = |n: usize| {
+        let mut summary = summary(&format!("{n:0>128}"), &"p".repeat(256), &n.to_string(), 10);
+        summary.key.variants = "v".repeat(2048);
+        summary
+    };
+    for n in 0..3000 {
+        history.learn(long(n));
+        // the key of the last one came after room was made
+        assert!(history.bytes() <= room.bytes + 4096, "{}", history.bytes());
+    }
+    let long_ones = history.len();
+    assert!((500..1500).contains(&long_ones), "{long_ones}");
+    assert_eq!(history.newest_first().next().unwrap().key.version, "2999", "the oldest went");
+    for n in 0..20_000 {
+        history.learn(summary(&n.to_string(), "zlib", "1", 10));
+    }
+    assert_eq!(history.len(), room.attempts, "short ones have room again");
+    assert!(history.bytes() < room.bytes);
+    let mut same = History::with_room(room);
+    same.learn_all((0..20_000).map(|n| summary(&n.to_string(), "zlib", "1", 10).into()).collect());
+    assert!(same.bytes() <= history.bytes(), "{} {}", same.bytes(), history.bytes());
+}
+
+#[test]
+fn one_attempt_is_kept_however_little_memory_there_is() {
+    let mut history = History::with_room(Room { attempts: 10, bytes: 0 });
+    for n in 0..3 {
+        history.learn(summary(&n.to_string(), "zlib", "1", 10));
+    }
+    assert_eq!(history.newest_first().map(|brief| brief.attempt.to_string()).collect::<Vec<_>>(), ["2"]);
+    assert_eq!(history.on_rung(Rung::Package, &summary("x", "zlib", "2", 0).key).count(), 1);
 }

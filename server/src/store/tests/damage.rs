@@ -98,7 +98,7 @@ async fn what_lies_around_a_flipped_bit_of_the_log_is_still_read_and_what_is_mis
     open(dir.path()).close().await.unwrap();
     flip_in_the_log(dir.path(), "job-0300");
 
-    let looked = Offline::look(&settings(dir.path())).unwrap();
+    let looked = Offline::look(&settings(dir.path()), None).unwrap();
     let (mut told, mut count) = (Vec::new(), 0);
     let checked = looked.check(|flaw| told.push(flaw.reason), |_| count += 1);
     assert!(checked.unreadable > 0 && checked.summaries > 400, "{checked:?} {told:?}");
@@ -136,7 +136,7 @@ async fn a_store_that_sled_does_not_open_any_more_is_looked_at_and_gone_on_with_
     flip_in_the_log(dir.path(), "job-0100");
     let error = refusal(dir.path());
     assert!(error.contains("verify") && error.contains("restore a backup"), "{error}");
-    let looked = Offline::look(&settings(dir.path())).unwrap();
+    let looked = Offline::look(&settings(dir.path()), None).unwrap();
     let told = looked.behind().unwrap().to_string();
     assert!(told.contains("knows of 200"), "{told}");
     let left = looked.check(|flaw| panic!("{flaw:?}"), |_| {}).summaries;

@@ -12,14 +12,22 @@ use super::fixture::{one, open};
 use crate::store::{CommitError, Mode, Store};
 
 /// A small file system of its own.
-struct SmallDisk(PathBuf);
+pub(super) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
     /// Mounts it, if this process may.
-    fn mount(at: &Path) -> Option<Self> {
+    pub(super) fn mount(at: &Path) -> Option<Self> {
         let mut mount = Command::new("mount");
         let mounted = mount.args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"]).arg(at).output();
         mounted.is_ok_and(|done| done.status.success()).then(|| Self(at.to_owned()))
+    }
+}
+
+impl SmallDisk {
+    /// From now on nobody can write there.
+    pub(super) fn read_only(&self) {
+        let remounted = Command::new("mount").args(["-o", "remount,ro"]).arg(&self.0).status();
+        assert!(remounted.unwrap().success());
     }
 }
 

@@ -5,6 +5,7 @@ mod damage;
 mod fixture;
 mod formats;
 mod full_disk;
+mod look;
 mod opening;
 mod size;
 mod steady;

@@ -1,0 +1,145 @@
+//! Attempts that are trusted alike, within bounds of their number and of the memory that they take.
+
+use std::{
+    borrow::Borrow,
+    collections::{HashSet, VecDeque},
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+use foldhash::fast::RandomState;
+
+use super::super::{Brief, Fact, ladder::Ladder, weight};
+
+/// What an attempt takes beside itself and what the ladder holds of it: its places in the order and by its id, and its row in the
+/// statistics with half of the labels that those count.
+const BESIDE: usize = size_of::<ById>() * 3 / 2 + weight::in_table(size_of::<ById>()) + 56 + 4 + 16;
+
+/// How many attempts may be kept. The first bound that is reached counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Attempts, at least 1.
+    pub attempts: usize,
+    /// Bytes of memory, as they are counted by the parts of an attempt. One attempt is always kept.
+    pub bytes: usize,
+}
+
+impl Room {
+    /// What is left of it for one part of it in so many.
+    pub(super) const fn part(self, of: usize) -> Self {
+        let attempts = self.attempts / of;
+        Self { attempts: if attempts == 0 { 1 } else { attempts }, bytes: self.bytes / of }
+    }
+}
+
+/// Attempts that are trusted alike.
+#[derive(Debug)]
+pub(super) struct Shelf {
+    pub(super) untrusted: bool,
+    pub(super) room: Room,
+    /// Bytes of the attempts, without what the ladder counts.
+    bytes: usize,
+    pub(super) newest: VecDeque<Arc<Brief>>,
+    pub(super) by_id: HashSet<ById, RandomState>,
+    pub(super) ladder: Ladder,
+}
+
+/// An attempt that is found by its id.
+#[derive(Debug)]
+pub(super) struct ById(Arc<Brief>);
+
+impl Borrow<str> for ById {
+    fn borrow(&self) -> &str {
+        self.0.attempt.as_str()
+    }
+}
+
+impl Hash for ById {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Borrow::<str>::borrow(self).hash(state);
+    }
+}
+
+impl PartialEq for ById {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.attempt == other.0.attempt
+    }
+}
+
+impl Eq for ById {}
+
+impl Shelf {
+    pub(super) fn new(room: Room, untrusted: bool) -> Self {
+        Self {
+            untrusted,
+            room,
+            bytes: 0,
+            newest: VecDeque::new(),
+            by_id: HashSet::default(),
+            ladder: Ladder::default(),
+        }
+    }
+
+    /// Makes room for those of `attempts` that belong here.
+    pub(super) fn expect(&mut self, attempts: &[Fact]) {
+        let here = || attempts.iter().filter(|fact| fact.brief.untrusted == self.untrusted);
+        self.ladder.expect(here());
+        let count = here().count();
+        self.by_id.reserve(count);
+        self.newest.reserve_exact(count);
+    }
+
+    pub(super) fn learn(&mut self, fact: Fact) -> Arc<Brief> {
+        let brief = self.ladder.push(fact);
+        self.bytes += bytes_of(&brief);
+        self.by_id.insert(ById(Arc::clone(&brief)));
+        self.newest.push_back(Arc::clone(&brief));
+        brief
+    }
+
+    /// The oldest, gone, if there is no room for `more`.
+    pub(super) fn make_room(&mut self, more: &Brief) -> Option<Arc<Brief>> {
+        let bytes = self.bytes() + bytes_of(more);
+        if self.newest.len() < self.room.attempts && bytes <= self.room.bytes {
+            return None;
+        }
+        let oldest = self.newest.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(bytes_of(&oldest));
+        self.by_id.remove(oldest.attempt.as_str());
+        self.ladder.remove_oldest(&oldest);
+        Some(oldest)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes + self.ladder.bytes()
+    }
+
+    pub(super) fn replace(&mut self, earlier: &Arc<Brief>, fact: Fact) {
+        self.bytes = (self.bytes + bytes_of(&fact.brief)).saturating_sub(bytes_of(earlier));
+        // the same everywhere: readers tell attempts apart by the pointer. It is mostly among the newest.
+        if let Some(known) = self.newest.iter_mut().rev().find(|known| Arc::ptr_eq(known, earlier)) {
+            *known = Arc::clone(&fact.brief);
+        }
+        self.ladder.replace(earlier, &fact);
+        self.by_id.replace(ById(fact.brief));
+    }
+
+    pub(super) fn remove(&mut self, known: &Arc<Brief>) {
+        // mostly among the newest
+        if let Some(back) = self.newest.iter().rev().position(|brief| Arc::ptr_eq(brief, known)) {
+            self.newest.remove(self.newest.len() - 1 - back);
+            self.bytes = self.bytes.saturating_sub(bytes_of(known));
+        }
+        self.by_id.remove(known.attempt.as_str());
+        self.ladder.remove(known);
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<&Arc<Brief>> {
+        self.by_id.get(id).map(|known| &known.0)
+    }
+}
+
+/// What an attempt takes beside what the ladder counts.
+pub(crate) fn bytes_of(brief: &Brief) -> usize {
+    brief.allocated() + BESIDE
+}
