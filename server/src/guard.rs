@@ -165,6 +165,18 @@ impl Guard {
         asked.inspect_err(|exceeded| self.exceeded(caller, exceeded))
     }
 
+    /// Lets on who says who he is: what is kept under a name, or names what others do, is not for somebody of whom nothing is known.
+    ///
+    /// # Errors
+    /// Nothing says who calls.
+    pub(crate) fn known(&self, caller: &Identity, what: &str) -> Result<(), Denied> {
+        if !caller.is_anonymous {
+            return Ok(());
+        }
+        self.refused(&Denied::Nobody, self.now(), what);
+        Err(Denied::Nobody)
+    }
+
     /// Counts what went beyond a bound, and logs it unless many refusals came within this second.
     pub(crate) fn exceeded(&self, caller: &Identity, exceeded: &Exceeded) {
         self.0.metrics.access_exceeded.get_or_create(&Kind::of(exceeded.bound.as_str())).inc();

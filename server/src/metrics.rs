@@ -196,6 +196,8 @@ metrics! {
     refusals: Kinds = "ingest_refusals", "Requests that were refused, by kind";
     ousted: Kinds = "ousted",
         "What was dropped because the agent of the job came whose id it had: open and ended attempts, tickets";
+    verdicts_asked: Gauge = "verdicts_asked", "Questions for a verdict that are being judged or wait for it";
+    verdicts_asked_max: Gauge = "verdicts_asked_max", "Questions for a verdict that may be there at once";
     open_attempts: Gauge = "ingest_open_attempts", "Attempts that have not ended";
     open_attempts_max: Gauge = "ingest_open_attempts_max", "Attempts that may be open at once";
     silent_attempts: Gauge = "ingest_silent_attempts",

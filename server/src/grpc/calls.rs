@@ -22,10 +22,11 @@ use tonic::{
 };
 
 use super::status;
-use crate::{incoming::Running as Request, ingest::Refusal};
+use crate::{identity::Place, incoming::Running as Request, ingest::Refusal};
 
-/// What is held until the last byte of an answer: its place among the calls, and among the requests of its connection.
-pub(super) type Held = (TaskTrackerToken, Option<Request>);
+/// What is held until the last byte of an answer: its place among the calls, among the requests of its connection, and among the calls
+/// of its caller.
+pub(super) type Held = (TaskTrackerToken, Option<Request>, Option<Place>);
 
 /// The calls of both listeners. Clones count together.
 #[derive(Debug, Clone, Default)]
@@ -117,7 +118,7 @@ mod tests {
 
     /// Status of the call, once its answer `body` has ended.
     async fn end_of(calls: &Calls, body: Body) -> Option<String> {
-        let mut body = std::pin::pin!(calls.answer((calls.begin(), None), body));
+        let mut body = std::pin::pin!(calls.answer((calls.begin(), None, None), body));
         let mut status = None;
         while let Some(frame) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
             if let Ok(trailers) = frame.unwrap().into_trailers() {

@@ -15,7 +15,11 @@ use tonic::{
 };
 use tracing::Instrument as _;
 
-use super::{calls::Calls, guarded::admit, status};
+use super::{
+    calls::Calls,
+    guarded::{Places, admit, lasts},
+    status,
+};
 use crate::{
     guard::Guard,
     metrics::{Kind, Metrics},
@@ -59,15 +63,18 @@ where
 
     fn call(&mut self, mut request: http::Request<R>) -> Self::Future {
         let Entry { calls, guard, metrics } = self.entry.clone();
-        let call = calls.begin();
+        let (call, lasts) = (calls.begin(), lasts(request.uri().path()));
         let span = tracing::debug_span!("call", otel.name = request.uri().path());
         let admitted = admit(&guard, &mut request);
-        let answering = admitted.map(|running| (running, self.inner.call(request).instrument(span)));
+        let answering = admitted.map(|places| (places, self.inner.call(request).instrument(span)));
         Box::pin(async move {
-            let (running, answer) = match answering {
-                Ok((running, answering)) => (running, answering.await?),
-                Err(status) => (None, status.into_http()),
+            let (places, answer) = match answering {
+                Ok((places, answering)) => (places, answering.await?),
+                Err(status) => (Places::default(), status.into_http()),
             };
+            let Places { request, call: own } = places;
+            // one that lasts has a place as a stream by now
+            let own = if lasts { None } else { Some(own) };
             // an error alone stands in the header; one that ends a stream comes behind it
             if let Some(code) =
                 answer.headers().get(Status::GRPC_STATUS).map(|code| Code::from_bytes(code.as_bytes()))
@@ -75,7 +82,7 @@ where
                 let code = status::name(code);
                 metrics.calls_failed.get_or_create(&Kind::of(code)).inc();
             }
-            Ok(answer.map(|body| calls.answer((call, running), body)))
+            Ok(answer.map(|body| calls.answer((call, request, own), body)))
         })
     }
 }
@@ -85,7 +92,10 @@ mod tests {
     use tower::{Layer as _, ServiceExt as _, service_fn};
 
     use super::*;
-    use crate::identity::Identity;
+    use crate::{
+        grpc::guarded::tests::OneStream,
+        identity::{Identity, Role},
+    };
 
     fn entry() -> Entry {
         let metrics = Arc::new(Metrics::new());
@@ -101,6 +111,46 @@ mod tests {
         entry.layer(service).oneshot(http::Request::new(())).await.unwrap();
         let text = entry.metrics.encode().unwrap();
         assert!(text.contains("plimsoll_grpc_calls_failed_total{kind=\"resource_exhausted\"} 1"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_caller_has_so_many_calls_at_once_until_their_answers_are_gone_and_those_that_last_are_streams()
+    {
+        let one = OneStream::new(Role::Caller);
+        let entry = Entry { guard: one.guard(), ..entry() };
+        // a message that does not come to its end keeps the call from its answer
+        let finish = Arc::new(tokio::sync::Notify::new());
+        let message = Arc::clone(&finish);
+        let service = service_fn(move |_request: http::Request<()>| {
+            let message = Arc::clone(&message);
+            async move {
+                message.notified().await;
+                Ok(http::Response::new(Body::new("a word".to_owned())))
+            }
+        });
+        let call = |rpc: &str| {
+            let request = http::Request::builder().uri(format!("/plimsoll.v1.Predictor/{rpc}"));
+            let request = request.header("authorization", "Bearer secret").body(()).unwrap();
+            entry.layer(service.clone()).oneshot(request)
+        };
+        let code = |answer: &http::Response<Body>| {
+            answer.headers().get(Status::GRPC_STATUS).map(|code| Code::from_bytes(code.as_bytes()))
+        };
+        let mut first = std::pin::pin!(call("Predict"));
+        tokio::select! {
+            biased;
+            _early = first.as_mut() => panic!("its message has not come to its end"),
+            second = call("Predict") => assert_eq!(code(&second.unwrap()), Some(Code::ResourceExhausted)),
+        }
+        finish.notify_one();
+        let answer = first.await.unwrap();
+        assert_eq!(code(&call("Predict").await.unwrap()), Some(Code::ResourceExhausted), "nobody reads it");
+        drop(answer);
+        finish.notify_one();
+        let lasting = call("PredictBatch").await.unwrap();
+        finish.notify_one();
+        assert_eq!(code(&call("Predict").await.unwrap()), None);
+        drop(lasting);
     }
 
     #[tokio::test]

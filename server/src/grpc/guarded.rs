@@ -8,7 +8,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 use super::{connected::Peer, status::of_exceeded};
 use crate::{
     guard::{Guard, Pass},
-    identity::{Denied, Exceeded, Identity, Role, Roles},
+    identity::{Bound, Denied, Exceeded, Identity, Place, Role, Roles},
     incoming::Running,
 };
 
@@ -38,33 +38,65 @@ fn role(path: &str) -> Option<Role> {
     }
 }
 
+/// Whether it is about a ticket: those are kept under the name of who opened them.
+fn is_of_tickets(path: &str) -> bool {
+    path.starts_with("/plimsoll.v1.Placement/") && role(path) == Some(Role::Caller)
+}
+
+/// Whether an answer has no end of its own: such calls have places as streams.
+pub(super) fn lasts(path: &str) -> bool {
+    matches!(
+        path,
+        "/plimsoll.v1.Collector/Stream"
+            | "/plimsoll.v1.Predictor/PredictBatch"
+            | "/plimsoll.v1.Stats/Watch"
+            | "/plimsoll.v1.Placement/WatchTicket"
+            | "/externalscaler.ExternalScaler/StreamIsActive"
+    )
+}
+
+/// Places of a call that was let in.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// Among the requests of its connection; what everybody may call keeps none.
+    pub(super) request: Option<Running>,
+    /// Among the calls of its caller.
+    pub(super) call: Place,
+}
+
 /// Who calls, as the guard found. Nobody, if a call came in that no guard has looked at.
 pub(super) fn caller<T>(request: &Request<T>) -> Arc<Identity> {
     request.extensions().get().cloned().unwrap_or_else(Identity::nobody)
 }
 
-/// Notes in the request who calls, and by what he was let in. Gives its place among the requests of its connection: what everybody may
-/// call keeps none.
+/// Notes in the request who calls, and by what he was let in. Gives the places of the call.
 ///
 /// # Errors
 /// The answer to a call that may not go on.
-pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<Option<Running>, Status> {
+pub(super) fn admit<R>(guard: &Guard, request: &mut http::Request<R>) -> Result<Places, Status> {
     let roles = roles(request.uri().path());
+    let mut call = Place::default();
     if guard.is_open() {
         request.extensions_mut().insert(Identity::anyone());
     } else if let Some(roles) = roles {
         let pass = pass(guard, request, roles)?;
+        let place = pass.within(|caller| caller.place(Bound::Calls));
+        call = place.map_err(|exceeded| of_exceeded(&exceeded))?;
         request.extensions_mut().insert(Arc::clone(pass.caller()));
         request.extensions_mut().insert(Arc::new(pass));
     }
-    Ok(roles.and_then(|_roles| request.extensions().get::<Peer>()).map(Peer::begin))
+    let request = roles.and_then(|_roles| request.extensions().get::<Peer>()).map(Peer::begin);
+    Ok(Places { request, call })
 }
 
 fn pass<R>(guard: &Guard, request: &http::Request<R>, roles: Roles) -> Result<Pass, Status> {
     let authorization = request.headers().get(http::header::AUTHORIZATION);
     let names = request.extensions().get::<Peer>().map(|peer| Arc::clone(&peer.names)).unwrap_or_default();
-    let pass = Pass::new(guard, authorization, names, roles, request.uri().path());
-    let pass = pass.map_err(|denied| status(&denied))?;
+    let path = request.uri().path();
+    let pass = Pass::new(guard, authorization, names, roles, path).map_err(|denied| status(&denied))?;
+    if is_of_tickets(path) {
+        guard.known(pass.caller(), path).map_err(|denied| status(&denied))?;
+    }
     // what agents send is counted as it comes
     if !roles.has(Role::Agent) {
         guard.question(pass.caller()).map_err(|exceeded| of_exceeded(&exceeded))?;
@@ -134,7 +166,7 @@ pub(super) mod tests {
     /// SHA-256 of `secret`.
     const SECRET: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
 
-    /// Somebody with the token `secret`, who may have one stream.
+    /// Somebody with the token `secret`, who may have one stream, one call and one question for a verdict.
     pub(in crate::grpc) struct OneStream {
         dir: tempfile::TempDir,
         guard: Guard,
@@ -154,7 +186,7 @@ pub(super) mod tests {
             let role = role.as_str();
             format!(
                 "[[token]]\nname = \"one\"\nsha256 = \"{SECRET}\"\nroles = [\"{role}\"]\n\
-                 trusted = {trusted}\nbounds = {{ streams = 1 }}\n"
+                 trusted = {trusted}\nbounds = {{ streams = 1, calls = 1, verdicts = 1 }}\n"
             )
         }
 
@@ -168,6 +200,10 @@ pub(super) mod tests {
             request
         }
 
+        pub(in crate::grpc) fn guard(&self) -> Guard {
+            self.guard.clone()
+        }
+
         /// From now on he may do something else.
         pub(in crate::grpc) fn change(&self) {
             std::fs::write(self.dir.path().join("access.toml"), Self::file(self.role, true)).unwrap();
@@ -178,6 +214,24 @@ pub(super) mod tests {
     #[test]
     fn a_call_that_no_guard_has_looked_at_comes_from_nobody() {
         assert_eq!(caller(&Request::new(())), Identity::nobody());
+    }
+
+    #[test]
+    fn who_does_not_say_who_he_is_opens_watches_and_closes_no_tickets() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("access.toml");
+        std::fs::write(&path, "[anonymous]\nroles = [\"caller\", \"reader\"]\n").unwrap();
+        let guard = Guard::open(Some(path), Arc::new(Metrics::new())).unwrap();
+        let answer = |path: &str| {
+            let mut request = http::Request::builder().uri(path).body(()).unwrap();
+            admit(&guard, &mut request).map(drop).map_err(|status| status.code())
+        };
+        for rpc in ["OpenTicket", "WatchTicket", "CloseTicket"] {
+            assert_eq!(answer(&format!("/plimsoll.v1.Placement/{rpc}")), Err(Code::Unauthenticated), "{rpc}");
+        }
+        for path in ["/plimsoll.v1.Predictor/Predict", "/plimsoll.v1.Placement/GetPools"] {
+            assert_eq!(answer(path), Ok(()), "{path}");
+        }
     }
 
     #[test]

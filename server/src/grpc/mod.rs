@@ -82,6 +82,9 @@ const RESETS_MADE: usize = 256;
 /// Bytes of the headers of one request. The longest header of a gRPC client is a token of a few KiB.
 const HEADER_BYTES: u32 = 16 * 1024;
 
+/// Bytes of a message to what everybody may call: the name of a service.
+const OPEN_MESSAGE_BYTES: usize = 4 * 1024;
+
 /// Time for a call until its answer begins. What answers from memory needs far less; a verdict waits for the disk, and a
 /// client may send its question slowly. Streams answer at once and are bounded otherwise.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
@@ -198,9 +201,9 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthServic
         .max_concurrent_streams(Some(STREAMS_PER_CONNECTION))
         .http2_max_pending_accept_reset_streams(Some(RESETS_PENDING))
         .http2_max_local_error_reset_streams(Some(RESETS_MADE))
-        .add_service(HealthServer::new(health))
-        .add_service(reflection().build_v1()?)
-        .add_service(reflection().build_v1alpha()?)
+        .add_service(HealthServer::new(health).max_decoding_message_size(OPEN_MESSAGE_BYTES))
+        .add_service(reflection().build_v1()?.max_decoding_message_size(OPEN_MESSAGE_BYTES))
+        .add_service(reflection().build_v1alpha()?.max_decoding_message_size(OPEN_MESSAGE_BYTES))
         .add_service(CollectorServer::new(collector).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(PredictorServer::new(predictor).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(PlacementServer::new(placement).max_decoding_message_size(limits::MESSAGE_BYTES))

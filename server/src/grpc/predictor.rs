@@ -19,7 +19,7 @@ use super::{
 use crate::{
     answers::Answers,
     domain::{Evidence, History, Key, Prediction, UsedAttempt},
-    identity::{Bound, Identity},
+    identity::{Bound, Identity, Role},
     ingest::Ingest,
     learned::Learned,
     metrics::{Kind, Metrics},
@@ -114,10 +114,14 @@ impl PredictorService {
     }
 
     /// How a question of `caller` is judged: an attempt belongs to the project that was measured, else to the one that is said. Kept is
-    /// the verdict if somebody who is trusted asks, or if it is about what was measured, and not of another job.
+    /// the verdict if somebody who is trusted asks, or the job itself about what does not teach: what is kept is shown, counts among those
+    /// that an attempt may have, and teaches if the attempt does.
     async fn how(&self, caller: &Identity, question: &mut Evidence) -> Result<How, Status> {
         if caller.projects.is_all() && caller.trusted {
             return Ok(How::Kept);
+        }
+        if caller.is_anonymous && !caller.roles.has(Role::Reader) {
+            return Ok(How::Unseen);
         }
         let found = self.ingest.find(&question.attempt).await;
         let found = found.map_err(|refusal| status::of_refusal(&refusal))?;
@@ -126,7 +130,8 @@ impl PredictorService {
             let allowed = caller.asks_about(&question.attempt, &mut question.key);
             allowed.map_err(|fault| status::forbidden(&fault))?;
         }
-        let is_own = seen.is_some() && caller.may_write(&question.attempt).is_ok();
+        let teaches = found.is_some_and(|(summary, _running)| !summary.opening.untrusted);
+        let is_own = seen.is_some() && !teaches && caller.is_own_job(question.attempt.as_str());
         Ok(match seen {
             Some(false) => How::Unseen,
             _ if caller.trusted || is_own => How::Kept,
@@ -134,11 +139,10 @@ impl PredictorService {
         })
     }
 
-    /// An explanation names no attempt of a project that `caller` may not see.
+    /// An explanation names attempts only of projects of which `caller` is told elsewhere.
     fn may_name(caller: &Identity, history: &History, used: &UsedAttempt) -> bool {
         let brief = history.get(&used.attempt);
-        caller.projects.is_all()
-            || brief.is_some_and(|brief| caller.may_see("attempt", &brief.key.project).is_ok())
+        brief.is_some_and(|brief| caller.may_be_told_of(&brief.key.project))
     }
 }
 
@@ -170,9 +174,11 @@ impl Predictor for PredictorService {
         &self,
         request: Request<pb::ShouldRetryRequest>,
     ) -> Result<Response<pb::ShouldRetryResponse>, Status> {
-        let caller = caller(&request);
+        let (caller, admitted) = (caller(&request), admitted(&request));
         let mut question =
             convert::question(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
+        let _own = admitted.within(|caller| caller.place(Bound::Verdicts))?;
+        let _place = self.ingest.line_up(caller.trusted).map_err(|refusal| status::of_refusal(&refusal))?;
         let verdict = match self.how(&caller, &mut question).await? {
             How::Kept => self.ingest.judge(question).await,
             How::Aside => self.ingest.judge_aside(question).await,
@@ -212,6 +218,7 @@ mod tests {
     use super::*;
     use crate::{
         domain::{AttemptId, test_summary},
+        grpc::guarded::tests::OneStream,
         identity::{Job, Proven},
         ingest::fixture,
         store::{self, Batch, Store},
@@ -245,9 +252,12 @@ mod tests {
     #[tokio::test]
     async fn a_job_that_is_not_trusted_leaves_verdicts_on_what_was_measured_of_itself_alone() {
         let (store, mut batch) = (Store::memory(), Batch::default());
-        for (id, project) in [("ci:7", "a"), ("ci:8", "a"), ("ci:9", "b")] {
+        let measured =
+            [("ci:7", "a", true), ("ci:7.2", "a", false), ("ci:8", "a", true), ("ci:9", "b", true)];
+        for (id, project, untrusted) in measured {
             let mut summary = test_summary(id, "zlib", "1", 10);
             summary.key.project = project.into();
+            summary.opening.untrusted = untrusted;
             store::put_summary(&mut batch, &summary).unwrap();
         }
         store.commit(batch).await.unwrap();
@@ -256,19 +266,26 @@ mod tests {
             let mut question = Evidence::about(AttemptId::parse(id).unwrap());
             service.how(&caller, &mut question).await.map_err(|status| status.code())
         };
-        for (id, if_not_trusted) in
-            [("ci:7", How::Kept), ("ci:8", How::Aside), ("ci:7.2", How::Aside), ("ci:10", How::Aside)]
-        {
+        for (id, if_not_trusted) in [
+            ("ci:7", How::Kept),
+            // it teaches, whoever delivered it
+            ("ci:7.2", How::Aside),
+            ("ci:7.3", How::Aside),
+            ("ci:8", How::Aside),
+            ("ci:10", How::Aside),
+        ] {
             assert_eq!(kept(job(false), id).await, Ok(if_not_trusted), "{id}");
             assert_eq!(kept(job(true), id).await, Ok(How::Kept), "{id}");
         }
         let stranger = Identity { trusted: false, ..Identity::clone(&Identity::anyone()) };
-        assert_eq!(
-            kept(stranger.clone(), "ci:8").await,
-            Ok(How::Kept),
-            "a caller of the operator's, for all jobs"
-        );
-        assert_eq!(kept(stranger, "ci:10").await, Ok(How::Aside));
+        for (id, nobody_knows_who) in [("ci:7", false), ("ci:8", false), ("ci:10", false), ("ci:8", true)] {
+            let caller = Identity { is_anonymous: nobody_knows_who, ..stranger.clone() };
+            assert_eq!(kept(caller, id).await, Ok(How::Aside), "for all jobs, and proven for none: {id}");
+        }
+        for id in ["ci:8", "ci:10"] {
+            let nobody = Identity { is_anonymous: true, roles: Role::Caller.into(), ..stranger.clone() };
+            assert_eq!(kept(nobody, id).await, Ok(How::Unseen), "{id}");
+        }
         for trusted in [false, true] {
             assert_eq!(kept(job(trusted), "ci:9").await, Ok(How::Unseen));
         }
@@ -308,5 +325,35 @@ mod tests {
         };
         assert_eq!(named(&job(true)), ["1"]);
         assert_eq!(named(&Identity::anyone()).len(), 2);
+        for (projects, is_told) in [(vec![], 0), (vec!["*".to_owned()], 0), (vec!["b*".to_owned()], 1)] {
+            let roles = Role::Caller.into();
+            let caller =
+                Identity { roles, projects: projects.into(), ..Identity::clone(&Identity::anyone()) };
+            assert_eq!(named(&caller).len(), is_told, "who asks for sizes reads no attempts: {caller:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_caller_has_few_questions_for_a_verdict_at_once_and_leaves_the_line_when_he_gives_up() {
+        let service = service(&Store::memory()).await;
+        let one = OneStream::new(Role::Caller);
+        let asked = |number: u32| {
+            let (attempt, pod_reason) = ("ci:7".into(), "Evicted".into());
+            one.ask(pb::ShouldRetryRequest { attempt, pod_reason, number, ..Default::default() })
+        };
+        {
+            let first = service.should_retry(asked(1));
+            tokio::select! {
+                biased;
+                _early = first => panic!("weighing takes another thread, which takes its time"),
+                second = service.should_retry(asked(2)) => {
+                    let status = second.unwrap_err();
+                    assert_eq!(status.code(), tonic::Code::ResourceExhausted);
+                    assert!(status.message().contains("bounds.verdicts"), "{status}");
+                }
+            }
+            assert_eq!(service.metrics.verdicts_asked.get(), 0, "the first one has given up");
+        }
+        assert!(service.should_retry(asked(3)).await.is_ok());
     }
 }

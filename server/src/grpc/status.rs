@@ -52,7 +52,7 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Status {
         Refusal::NotOpen(_) | Refusal::Gap { .. } | Refusal::Running(_) => Code::FailedPrecondition,
         Refusal::Held(_) | Refusal::Ousted(_) => Code::AlreadyExists,
         Refusal::Replaced(_) => Code::Aborted,
-        Refusal::Full(_) | Refusal::Judged { .. } => Code::ResourceExhausted,
+        Refusal::Full(_) | Refusal::Crowded(_) | Refusal::Judged { .. } => Code::ResourceExhausted,
         Refusal::Unwritable(_) | Refusal::Unreadable(_) | Refusal::Stopping => Code::Unavailable,
     };
     match refusal.retry_after() {

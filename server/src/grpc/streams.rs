@@ -13,7 +13,7 @@ use super::{
     status,
 };
 use crate::{
-    identity::{Identity, Place},
+    identity::{Bound, Place},
     ingest::Refusal,
 };
 
@@ -58,7 +58,7 @@ impl Streams {
         let AtOnce { what, most } = self.at_once;
         let place = Arc::clone(&self.places).try_acquire_owned();
         let place = place.map_err(|_full| status::of_crowd(what, most))?;
-        let own = admitted.within(Identity::stream)?;
+        let own = admitted.within(|caller| caller.place(Bound::Streams))?;
         Ok(Stream { of: self, admitted, places: (place, own) })
     }
 

@@ -114,7 +114,8 @@ impl Access {
         let usages = sources.usages.clone();
         let AnonymousTable { roles, bounds } = file.anonymous;
         let roles: Roles = roles.into_iter().collect();
-        let anonymous = Stated { name: "anonymous".into(), roles, bounds, ..Stated::default() };
+        let anonymous =
+            Stated { name: "anonymous".into(), roles, bounds, is_anonymous: true, ..Stated::default() };
         let mut access = Self {
             anonymous: (roles != Roles::default()).then(|| anonymous.known(&usages, sources.moment)),
             usages,
@@ -142,8 +143,8 @@ impl Access {
         for table in file.certificate {
             let CertificateTable { dns_name, roles, projects, trusted, bounds } = table;
             let (name, roles) = (dns_name.as_str().into(), roles.into_iter().collect());
-            let identity =
-                Stated { name, roles, projects, trusted, bounds }.known(&access.usages, sources.moment);
+            let stated = Stated { name, roles, projects, trusted, bounds, is_anonymous: false };
+            let identity = stated.known(&access.usages, sources.moment);
             if access.certificates.insert(dns_name.clone(), identity).is_some() {
                 wrong.push(format!("certificate {dns_name:?}: is there twice"));
             }
@@ -156,7 +157,8 @@ impl Access {
             .ok_or("sha256 must be 64 hexadecimal digits: printf %s TOKEN | sha256sum")?;
         let TokenTable { name, roles, projects, trusted, bounds, .. } = token;
         let (name, roles) = (name.into(), roles.into_iter().collect());
-        let identity = Stated { name, roles, projects, trusted, bounds }.known(&self.usages, moment);
+        let stated = Stated { name, roles, projects, trusted, bounds, is_anonymous: false };
+        let identity = stated.known(&self.usages, moment);
         match self.tokens.insert(digest, identity) {
             Some(other) => Err(format!("is the token of {:?} too", other.name)),
             None => Ok(()),
@@ -232,12 +234,13 @@ struct Stated {
     roles: Roles,
     projects: Vec<String>,
     trusted: bool,
+    is_anonymous: bool,
     bounds: BoundsTable,
 }
 
 impl Stated {
     fn known(self, usages: &Usages, moment: Instant) -> Arc<Identity> {
-        let Self { name, roles, projects, trusted, bounds } = self;
+        let Self { name, roles, projects, trusted, is_anonymous, bounds } = self;
         Arc::new(Identity {
             usage: usages.of(&name, moment),
             name,
@@ -245,6 +248,7 @@ impl Stated {
             projects: Projects::from(projects),
             proven: Proven::default(),
             trusted,
+            is_anonymous,
             expires: None,
             bounds: Some(bounds.or(Bounds::OF_FLEET.for_trust(trusted))),
         })

@@ -8,6 +8,11 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bound {
     Streams,
+    /// Calls that run at once, but for streams.
+    Calls,
+    /// Questions for a verdict at once, weighed or waiting.
+    Verdicts,
+    OpenAttempts,
     Samples,
     Bytes,
     Queries,
@@ -21,6 +26,9 @@ impl Bound {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Streams => "streams",
+            Self::Calls => "calls",
+            Self::Verdicts => "verdicts",
+            Self::OpenAttempts => "open_attempts",
             Self::Samples => "samples",
             Self::Bytes => "bytes",
             Self::Queries => "queries",
@@ -35,6 +43,9 @@ impl Bound {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     streams: u64,
+    calls: u64,
+    verdicts: u64,
+    open_attempts: u64,
     samples_per_second: u64,
     bytes_per_second: u64,
     queries_per_second: u64,
@@ -44,9 +55,13 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// A job's token: some commands at once, each with a sample a second, and a generate job's thousands of questions.
+    /// A job's token: some commands at once, each with a sample a second, and a generate job's thousands of questions. Each call may hold
+    /// a message of 256 KiB that has not come to its end, and a question for a verdict keeps a core busy.
     pub(super) const OF_JOB: Self = Self {
         streams: 64,
+        calls: 128,
+        verdicts: 4,
+        open_attempts: 64,
         samples_per_second: 1_000,
         bytes_per_second: 256 * 1024,
         queries_per_second: 2_000,
@@ -57,6 +72,9 @@ impl Bounds {
     /// A token that many runners share: what a fleet of ten thousand builds sends.
     pub(super) const OF_FLEET: Self = Self {
         streams: 20_000,
+        calls: 2_048,
+        verdicts: 128,
+        open_attempts: 100_000,
         samples_per_second: 100_000,
         bytes_per_second: 32 * 1024 * 1024,
         queries_per_second: 20_000,
@@ -66,10 +84,14 @@ impl Bounds {
     };
 
     /// The same for somebody who is trusted, or is not. What tells builds apart stays in memory, where untrusted attempts have a sixteenth
-    /// of the room: so much of it may one of them fill, however many builds his token is for.
+    /// of the room: so much of it may one of them fill, however many builds his token is for. What he holds at once beside his streams is
+    /// shared out alike.
     pub(super) fn for_trust(self, trusted: bool) -> Self {
         let most = |of_trusted: u64, all: u64| if trusted { of_trusted } else { of_trusted.min(all / 16) };
         Self {
+            calls: most(self.calls, Self::OF_FLEET.calls),
+            verdicts: most(self.verdicts, Self::OF_FLEET.verdicts),
+            open_attempts: most(self.open_attempts, Self::OF_FLEET.open_attempts),
             keys_per_hour: most(self.keys_per_hour, Self::OF_FLEET.keys_per_hour),
             labels_per_hour: most(self.labels_per_hour, Self::OF_FLEET.labels_per_hour),
             ..self
@@ -79,6 +101,9 @@ impl Bounds {
     pub(super) fn of(&self, bound: Bound) -> u64 {
         match bound {
             Bound::Streams => self.streams,
+            Bound::Calls => self.calls,
+            Bound::Verdicts => self.verdicts,
+            Bound::OpenAttempts => self.open_attempts,
             Bound::Samples => self.samples_per_second,
             Bound::Bytes => self.bytes_per_second,
             Bound::Queries => self.queries_per_second,
@@ -94,6 +119,9 @@ impl Bounds {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct BoundsTable {
     pub(super) streams: Option<u32>,
+    pub(super) calls: Option<u32>,
+    pub(super) verdicts: Option<u32>,
+    pub(super) open_attempts: Option<u32>,
     pub(super) samples_per_second: Option<u32>,
     pub(super) bytes_per_second: Option<u32>,
     pub(super) queries_per_second: Option<u32>,
@@ -107,6 +135,9 @@ impl BoundsTable {
         let or = |said: Option<u32>, usual: u64| said.map_or(usual, u64::from);
         Bounds {
             streams: or(self.streams, usual.streams),
+            calls: or(self.calls, usual.calls),
+            verdicts: or(self.verdicts, usual.verdicts),
+            open_attempts: or(self.open_attempts, usual.open_attempts),
             samples_per_second: or(self.samples_per_second, usual.samples_per_second),
             bytes_per_second: or(self.bytes_per_second, usual.bytes_per_second),
             queries_per_second: or(self.queries_per_second, usual.queries_per_second),
@@ -130,6 +161,9 @@ impl fmt::Display for Exceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, setting) = match self.bound {
             Bound::Streams => ("streams at once", "streams"),
+            Bound::Calls => ("calls at once", "calls"),
+            Bound::Verdicts => ("questions for a verdict at once", "verdicts"),
+            Bound::OpenAttempts => ("open attempts at once", "open_attempts"),
             Bound::Samples => ("samples a second", "samples_per_second"),
             Bound::Bytes => ("bytes a second", "bytes_per_second"),
             Bound::Queries => ("questions a second", "queries_per_second"),

@@ -80,6 +80,7 @@ impl Grant {
             projects,
             proven,
             trusted: self.trusted,
+            is_anonymous: false,
             expires: None,
             bounds: Some(bounds),
             usage: Usage::default(),

@@ -190,6 +190,8 @@ pub(crate) struct Identity {
     pub(crate) proven: Proven,
     /// What it delivers may lower what others are told.
     pub(crate) trusted: bool,
+    /// Nothing says who it is.
+    pub(crate) is_anonymous: bool,
     /// When what proves it ends, seconds since 1970, with the seconds by which clocks may differ; `None` for what the operator wrote.
     pub(crate) expires: Option<u64>,
     /// How much it may do; `None`: nobody counts.
@@ -207,6 +209,7 @@ impl Identity {
                 projects: Projects::default(),
                 proven: Proven::default(),
                 trusted: true,
+                is_anonymous: false,
                 expires: None,
                 bounds: None,
                 usage: Usage::default(),
@@ -224,6 +227,7 @@ impl Identity {
             projects: vec![String::new()].into(),
             proven: Proven::default(),
             trusted: false,
+            is_anonymous: true,
             expires: None,
             bounds: None,
             usage: Usage::default(),
@@ -272,12 +276,12 @@ impl Identity {
         self.usage.take(bounds, bound, count as u64, now)
     }
 
-    /// A place for a stream of its own.
+    /// A place of its own for something that lasts: a stream, a call, a question for a verdict or an open attempt.
     ///
     /// # Errors
     /// It has as many as it may have.
-    pub(crate) fn stream(&self) -> Result<Place, Exceeded> {
-        self.bounds.as_ref().map_or_else(|| Ok(Place::default()), |bounds| self.usage.stream(bounds))
+    pub(crate) fn place(&self, bound: Bound) -> Result<Place, Exceeded> {
+        self.bounds.as_ref().map_or_else(|| Ok(Place::default()), |bounds| self.usage.place(bounds, bound))
     }
 
     /// Takes note of an attempt that it opens, its key and the labels of that.
@@ -338,6 +342,11 @@ impl Identity {
             self.prove(key);
         }
         Ok(())
+    }
+
+    /// Whether attempts of this project may be named to it: it reads them, or is named for the project.
+    pub(crate) fn may_be_told_of(&self, project: &str) -> bool {
+        (self.roles.has(Role::Reader) && self.sees(project)) || self.projects.name(project)
     }
 
     /// As [`Self::may_see`], without words.

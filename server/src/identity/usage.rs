@@ -20,6 +20,8 @@ const AT_ONCE: Duration = Duration::from_mins(1);
 const WINDOW: Duration = Duration::from_hours(1);
 /// When to come back where nothing says when there is room.
 const CROWDED: Duration = Duration::from_secs(30);
+/// The same where a place is held for moments.
+const BUSY: Duration = Duration::from_secs(2);
 /// Callers that are looked through at least before those that are gone are forgotten.
 const CALLERS: usize = 1024;
 
@@ -41,6 +43,9 @@ impl Eq for Usage {}
 #[derive(Debug, Default)]
 struct Used {
     streams: u64,
+    calls: u64,
+    verdicts: u64,
+    open_attempts: u64,
     /// When what was taken is paid for.
     samples: Option<Instant>,
     bytes: Option<Instant>,
@@ -56,6 +61,16 @@ impl Used {
         let is_paid = |paid: &Option<Instant>| paid.is_none_or(|paid| paid <= now);
         [self.samples, self.bytes, self.queries].iter().all(is_paid)
             && [&self.attempts, &self.keys, &self.labels].iter().all(|seen| seen.left(now).is_zero())
+    }
+
+    /// How many places are taken.
+    fn taken(&mut self, bound: Bound) -> &mut u64 {
+        match bound {
+            Bound::Calls => &mut self.calls,
+            Bound::Verdicts => &mut self.verdicts,
+            Bound::OpenAttempts => &mut self.open_attempts,
+            _ => &mut self.streams,
+        }
     }
 }
 
@@ -135,27 +150,29 @@ impl Usage {
         Ok(())
     }
 
-    /// A place for a stream, until it is dropped.
-    pub(super) fn stream(&self, bounds: &Bounds) -> Result<Place, Exceeded> {
+    /// A place for something that lasts, until it is dropped.
+    pub(super) fn place(&self, bounds: &Bounds, bound: Bound) -> Result<Place, Exceeded> {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let most = bounds.of(Bound::Streams);
-        if used.streams >= most {
-            return Err(Exceeded { bound: Bound::Streams, most, after: CROWDED });
+        let (taken, most) = (used.taken(bound), bounds.of(bound));
+        if *taken >= most {
+            let is_short = matches!(bound, Bound::Calls | Bound::Verdicts);
+            return Err(Exceeded { bound, most, after: if is_short { BUSY } else { CROWDED } });
         }
-        used.streams += 1;
-        Ok(Place(Some(self.clone())))
+        *taken += 1;
+        Ok(Place(Some((self.clone(), bound))))
     }
 }
 
-/// The place of a stream; of none, where nothing is bounded.
+/// The place of something that lasts; of nothing, where nothing is bounded.
 #[derive(Debug, Default)]
-pub(crate) struct Place(Option<Usage>);
+pub(crate) struct Place(Option<(Usage, Bound)>);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some(Usage(used)) = &self.0 {
+        if let Some((Usage(used), bound)) = &self.0 {
             let mut used = used.lock().unwrap_or_else(PoisonError::into_inner);
-            used.streams = used.streams.saturating_sub(1);
+            let taken = used.taken(*bound);
+            *taken = taken.saturating_sub(1);
         }
     }
 }
@@ -223,10 +240,11 @@ mod tests {
         assert!(note("a", 0).is_ok() && note("b", 1).is_ok() && note("a", 2).is_ok());
         assert_eq!(note("c", 600).unwrap_err().after, Duration::from_mins(50));
         assert!(note("c", 3600).is_ok());
-        let first = usage.stream(&bounds).unwrap();
-        assert_eq!(usage.stream(&bounds).unwrap_err().bound, Bound::Streams);
+        let first = usage.place(&bounds, Bound::Streams).unwrap();
+        assert_eq!(usage.place(&bounds, Bound::Streams).unwrap_err().bound, Bound::Streams);
+        assert!(usage.place(&bounds, Bound::Calls).is_ok(), "each has places of its own");
         drop(first);
-        assert!(usage.stream(&bounds).is_ok());
+        assert!(usage.place(&bounds, Bound::Streams).is_ok());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use super::{
     aging::{REST_MS, Retain, ms},
-    stage::VERDICTS,
+    line::VERDICTS,
     worker::Worker,
 };
 use crate::{

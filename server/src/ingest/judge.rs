@@ -109,6 +109,7 @@ impl Ingest {
         if let Some(verdict) = self.given(&asked, fingerprint).await? {
             return Ok(verdict);
         }
+        let _one_of_few = self.line.ask_about(&self.parts.store, &asked.attempt).await?;
         let (evidence, mut verdict) = self.weigh(asked).await?;
         verdict.given_unix_ms = Some(self.parts.clock.now_unix_ms());
         let names_job = verdict.cause.is_memory() && !evidence.is_untrusted();

@@ -13,6 +13,7 @@ pub(crate) mod fixture;
 mod flight;
 mod forget;
 mod judge;
+mod line;
 mod opening;
 mod ousting;
 mod recall;
@@ -40,6 +41,7 @@ use std::{
 
 use again::ShortOfMemory;
 pub use aging::Retain;
+use line::Line;
 pub(crate) use refusal::Refusal;
 use request::{Answer, Request};
 pub(crate) use request::{Change, Opened, Running, Settled};
@@ -95,6 +97,7 @@ pub(crate) struct Parts {
 pub(crate) struct Ingest {
     requests: mpsc::Sender<Request>,
     weighing: Arc<Semaphore>,
+    line: Line,
     short_of_memory: Arc<Mutex<ShortOfMemory>>,
     parts: Parts,
 }
@@ -107,7 +110,8 @@ impl Ingest {
         let mut worker = Worker::new(parts.clone(), queue, broadcast::Sender::new(CHANGES));
         worker.short_of_memory = Arc::clone(&short_of_memory);
         let weighing = Arc::new(Semaphore::new(WEIGHED_AT_ONCE));
-        (Self { requests, weighing, short_of_memory, parts }, worker)
+        let line = Line::new(Arc::clone(&parts.metrics));
+        (Self { requests, weighing, line, short_of_memory, parts }, worker)
     }
 
     /// Opens an attempt for a stream, or hands it over to it.
@@ -191,7 +195,7 @@ impl Ingest {
 
     /// The verdict on an attempt that was given last; `None` if nobody asked. Those of earlier releases have no time and come first.
     pub(crate) async fn last_verdict(&self, id: &AttemptId) -> Result<Option<Verdict>, Refusal> {
-        let given = store::read_verdicts(&self.parts.store, id, stage::VERDICTS).await;
+        let given = store::read_verdicts(&self.parts.store, id, line::VERDICTS).await;
         let given = given.map_err(|error| Refusal::Unreadable(error.to_string()))?;
         Ok(given.into_iter().max_by_key(|verdict| verdict.given_unix_ms))
     }

@@ -53,6 +53,11 @@ pub(crate) enum Refusal {
         /// The bound.
         most: usize,
     },
+    /// So many questions for a verdict wait that no other one may.
+    #[error(
+        "{0} questions for a verdict are being judged or wait, which is the bound; ask again in some seconds"
+    )]
+    Crowded(usize),
     /// Too many attempts are open.
     #[error("{0} attempts are open, which is the bound; come back later")]
     Full(usize),
@@ -72,6 +77,7 @@ impl Refusal {
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Full(_) => Some(Duration::from_secs(30)),
+            Self::Crowded(_) => Some(Duration::from_secs(10)),
             Self::Unwritable(_) | Self::Unreadable(_) => Some(Duration::from_secs(5)),
             Self::Stopping => Some(Duration::from_secs(2)),
             _ => None,
@@ -89,6 +95,7 @@ impl Refusal {
             Self::Replaced(_) => "replaced",
             Self::Running(_) => "running",
             Self::Judged { .. } => "judged",
+            Self::Crowded(_) => "crowded",
             Self::Full(_) => "full",
             Self::Unwritable(_) => "unwritable",
             Self::Unreadable(_) => "unreadable",

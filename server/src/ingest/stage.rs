@@ -15,10 +15,6 @@ use crate::{
     store::{self, StoreError},
 };
 
-/// Verdicts that are kept of one attempt: a job, its hook and a person ask a handful of questions about it. All of them take 256
-/// KiB to 1 MiB.
-pub(super) const VERDICTS: usize = 64;
-
 impl Worker {
     /// The attempt as it will be when the round, and the one before it, are on disk.
     fn latest(&self, round: &Round, id: &AttemptId) -> Option<Session> {
@@ -147,29 +143,16 @@ impl Worker {
         }
         match store::read_verdict(&self.parts.store, &verdict.attempt, fingerprint).await {
             Ok(Some(first)) => drop(answer.send(Ok(first))),
-            Ok(None) => match self.put_verdict(round, fingerprint, verdict).await {
+            // that the attempt may have another one was seen before it was weighed
+            Ok(None) => match store::put_verdict(&mut round.batch, fingerprint, verdict) {
                 Ok(()) => {
                     round.judged.insert(verdict.attempt.clone());
                     round.promises.push(Promise::Recorded(answer, Box::new(verdict.clone())));
                 }
-                Err(refusal) => drop(answer.send(Err(refusal))),
+                Err(error) => drop(answer.send(Err(unwritable(error)))),
             },
             Err(error) => drop(answer.send(Err(unreadable(&error)))),
         }
-    }
-
-    /// Adds a verdict on a question that has none, if the attempt may have another one.
-    async fn put_verdict(
-        &self,
-        round: &mut Round,
-        fingerprint: u64,
-        verdict: &Verdict,
-    ) -> Result<(), Refusal> {
-        let given = store::count_verdicts(&self.parts.store, &verdict.attempt, VERDICTS).await;
-        if given.map_err(|error| unreadable(&error))? >= VERDICTS {
-            return Err(Refusal::Judged { attempt: verdict.attempt.clone(), most: VERDICTS });
-        }
-        store::put_verdict(&mut round.batch, fingerprint, verdict).map_err(unwritable)
     }
 
     /// Takes attempts from a stream that has ended.
