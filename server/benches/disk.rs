@@ -208,7 +208,7 @@ async fn endless(samples: u64, out: &mut impl io::Write) -> Result<bool> {
         });
         let rows: Vec<Sample> = rows.collect();
         let mut batch = Batch::default();
-        store::append_fragment(&mut batch, &id, next + 1, 0, &rows)?;
+        store::append_fragment(&mut batch, &id, next + 1, 0, &*rows)?;
         store.commit(batch).await?;
         store.commit(store::roll(&store, &id).await?.batch).await?;
         next += rows.len() as u64;

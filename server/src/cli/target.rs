@@ -50,7 +50,7 @@ impl Target {
                 if named.is_err() {
                     remove(&part);
                 }
-                named
+                named.and_then(|()| sync_names_beside(&path))
             }
         }
     }
@@ -80,6 +80,19 @@ fn name(part: &Path, path: &Path) -> anyhow::Result<()> {
             fs::rename(part, path).with_context(|| format!("cannot write {}", path.display()))
         }
     }
+}
+
+/// The name of a whole file is on the disk, too.
+fn sync_names_beside(path: &Path) -> anyhow::Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let synced = File::open(dir).and_then(|dir| dir.sync_all());
+    synced.with_context(|| {
+        format!(
+            "{} is whole, but its name may not outlast a power cut: cannot sync {}",
+            path.display(),
+            dir.display()
+        )
+    })
 }
 
 fn remove(part: &Path) {

@@ -40,6 +40,7 @@ const CAUSES: &[Cause] = &[
     Cause::Unknown,
 ];
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of the stored form")]
 #[derive(Clone, PartialEq, Message)]
 struct Packed {
     #[prost(string, tag = "1")]
