@@ -23,6 +23,7 @@ mod told;
 mod units;
 mod verdict;
 
+pub(crate) use attempt::Seat;
 pub use attempt::{Attempt, AttemptId, Opening, Predicted, Resources, SessionId, Source, TicketId};
 pub use beside::Beside;
 pub use brief::{Brief, Fact};
