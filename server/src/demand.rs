@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        domain::{Cores, Resources},
+        domain::{Cores, Resources, Seat},
         placement::tickets,
     };
 
@@ -149,7 +149,10 @@ mod tests {
         let (demands, _dir, _) = demands(&[ticket, elsewhere]);
         let places = demands.0.places();
         let sizes = two_cores_and_a_gib();
-        let _open = [places.hold("big", &sizes, true), places.hold("big", &sizes, false)];
+        let _open = [
+            places.hold("big", &sizes, true, Some(Seat::Own)),
+            places.hold("big", &sizes, false, Some(Seat::Own)),
+        ];
         let all = demands.all();
         assert_eq!(all.len(), 2);
         assert_eq!((all[0].pool.as_str(), all[0].taken.all()), ("small", Amount::default()));
@@ -163,10 +166,11 @@ mod tests {
         let ticket = tickets::Demand { pool: "big".into(), queued: amount(0), held: amount(5), attended: 5 };
         let (demands, _dir, _) = demands(&[ticket]);
         let places = demands.0.places();
-        let _open: Vec<_> = (0..3).map(|_| places.hold("big", &two_cores_and_a_gib(), false)).collect();
+        let _open: Vec<_> =
+            (0..3).map(|_| places.hold("big", &two_cores_and_a_gib(), false, Some(Seat::Own))).collect();
         assert_eq!(demands.of("pool", "big").unwrap().taken.held, amount(8));
         // one of the five names it, and counts as before
-        let _named = places.hold("big", &two_cores_and_a_gib(), true);
+        let _named = places.hold("big", &two_cores_and_a_gib(), true, Some(Seat::Own));
         assert_eq!(demands.of("pool", "big").unwrap().taken.held, amount(8));
     }
 

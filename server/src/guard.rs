@@ -254,7 +254,10 @@ impl Read {
         };
         let beside = |named: &Path| path.parent().map_or_else(|| named.to_owned(), |dir| dir.join(named));
         stamps.extend(file.files().map(|named| stamp(&beside(named))));
-        let read = |named: &PathBuf| text(&beside(named)).map_err(|error| format!("{error:#}"));
+        // without its name: a secret may stand where that should
+        let read = |named: &PathBuf| {
+            text(&beside(named)).map_err(|error| format!("cannot be read: {}", error.root_cause()))
+        };
         let origins = Mutex::new(Origins::new());
         let fetched = |mut origin: Origin| {
             for named in [&mut origin.ca_file, &mut origin.bearer_file].into_iter().flatten() {

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     admission::Aim,
-    domain::{Key, Prediction},
+    domain::{Attempt, Key, Prediction},
     metrics::{Kind, Metrics},
     placement::{Needs, Place, Placement, Subject, tickets::Demand},
     reload::{self, Kept, Stamp},
@@ -64,6 +64,15 @@ impl Placing {
     /// The attempts that are open, by pool.
     pub(crate) fn places(&self) -> &OpenPlaces {
         &self.0.open
+    }
+
+    /// Holds the place of an open attempt in the pool that it names, and what it asks for as far as a builder of the pool can give it; `None`
+    /// if it names none.
+    pub(crate) fn hold(&self, attempt: &Attempt) -> Option<Held> {
+        let (opening, now) = (&attempt.opening, self.now());
+        let sizes =
+            now.pool(&opening.pool).map_or(attempt.resources, |pool| pool.lowered(&attempt.resources));
+        self.0.open.hold(&opening.pool, &sizes, opening.ticket.is_some(), attempt.seat())
     }
 
     /// Says where tickets are asked for, from now on: what is wanted and held in one pool, `None` if nothing is.
@@ -189,6 +198,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::domain::{Bytes, Cores};
 
     const ONE: &str = "[[pool]]\nname = \"one\"\nmemory = \"4GiB\"\n";
 
@@ -241,5 +251,24 @@ mod tests {
         for part in ["pools_file", "pools.toml", "line 1", "moon"] {
             assert!(error.contains(part), "{part} is missing in {error}");
         }
+    }
+
+    #[test]
+    fn no_attempt_takes_more_of_a_pool_than_the_pool_can_give() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pools.toml");
+        fs::write(&path, format!("{ONE}cores = 8\n")).unwrap();
+        let placing = Placing::open(Some(path), Arc::new(Metrics::new())).unwrap();
+        let held = |bytes, cores| {
+            let mut attempt = crate::ingest::fixture::attempt("a");
+            attempt.opening.pool = "one".to_owned();
+            attempt.resources.memory_limit = Some(Bytes(bytes));
+            attempt.resources.cpu_request = Some(Cores(cores));
+            let _held = placing.hold(&attempt).unwrap();
+            let held = placing.taken("one").held;
+            (held.places, held.memory_bytes, held.milli_cores)
+        };
+        assert_eq!(held(1 << 30, 2.0), (1, 1 << 30, 2000));
+        assert_eq!(held(1 << 60, 1e6), (1, 4 << 30, 8000));
     }
 }

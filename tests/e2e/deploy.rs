@@ -46,7 +46,7 @@ fn every_overlay_renders_and_every_object_fits_the_schema() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    for overlay in ["base", "webhook", "monitoring", "keda"] {
+    for overlay in ["base", "access", "webhook", "monitoring", "keda"] {
         let place = repository().join("deploy/kubernetes").join(overlay);
         let output = Command::new("kubectl").arg("kustomize").arg(place).output().unwrap();
         assert!(output.status.success(), "{overlay}: {}", String::from_utf8_lossy(&output.stderr));
@@ -110,6 +110,29 @@ fn what_is_deployed_gets_no_rights_in_the_cluster_and_holds_up_no_node() {
         object.contains("kind: Certificate\n") && object.contains("secretName: plimsoll-webhook\n")
     });
     assert!(leaf.unwrap().contains("name: plimsoll-webhook-ca\n"), "{leaf:?}");
+}
+
+#[test]
+fn the_overlay_of_access_has_a_file_of_access_and_still_no_rights_in_the_cluster() {
+    let Some(all) = rendered("access") else { return };
+    for word in ["value: /etc/plimsoll-access/access.toml", "path: token", "port: 6443", "access.toml: |"] {
+        assert!(all.contains(word), "{word}");
+    }
+    for word in ["automountServiceAccountToken: true", "kind: Role", "kind: ClusterRole"] {
+        assert!(!all.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn no_instance_of_the_agent_keeps_its_spool_where_another_does() {
+    let unit = fs::read_to_string(repository().join("deploy/systemd/plimsoll-attach@.service")).unwrap();
+    let value = |name: &str| unit.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
+    let directory = value("StateDirectory=");
+    assert!(
+        directory.ends_with("/%i"),
+        "with DynamicUser each instance would take it from the last: {directory}"
+    );
+    assert_eq!(value("Environment=PLIMSOLL_SPOOL_DIR="), format!("%S/{directory}"));
 }
 
 #[test]

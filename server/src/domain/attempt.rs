@@ -2,6 +2,7 @@
 
 use std::{borrow::Borrow, fmt, sync::Arc};
 
+use plimsoll_proto::job::Named;
 use serde::{Deserialize, Serialize};
 
 use super::{Bytes, Cores, Key, Millis};
@@ -108,6 +109,26 @@ impl Attempt {
     pub(crate) fn yields_to(&self, other: &Self) -> bool {
         !self.opening.proven && other.opening.proven && !self.is_same_agent(other)
     }
+
+    /// The place in a pool that it may take beside tickets; `None` if nobody who is trusted sends it and it is of no proven job: there can
+    /// be any number of those.
+    pub(crate) fn seat(&self) -> Option<Seat> {
+        let Opening { untrusted, proven, .. } = self.opening;
+        let of_job = || {
+            let Named { host, job, .. } = Named::read(self.id.as_str());
+            Seat::OfJob(format!("{host}:{job}"))
+        };
+        if untrusted { proven.then(of_job) } else { Some(Seat::Own) }
+    }
+}
+
+/// A place in a pool beside tickets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Seat {
+    /// Its own.
+    Own,
+    /// The one that all attempts of this job share: a job can have any number of them.
+    OfJob(String),
 }
 
 /// What the server noted of an attempt when it opened: where it runs, whether it may teach, and what was predicted for it then.

@@ -24,6 +24,7 @@ mod units;
 mod verdict;
 mod weight;
 
+pub(crate) use attempt::Seat;
 pub use attempt::{Attempt, AttemptId, Opening, Predicted, Resources, SessionId, Source, TicketId};
 pub use beside::Beside;
 pub use brief::{Brief, Fact, JobMark};

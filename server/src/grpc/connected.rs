@@ -37,7 +37,9 @@ pub(crate) struct Peer {
 impl Peer {
     /// Counts a call that was let in among the requests of its connection.
     pub(super) fn begin(&self) -> Running {
-        self.requests.begin()
+        let running = self.requests.begin();
+        self.requests.let_in();
+        running
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
     identity::{Origin, safe_address},
+    mask,
     outgoing::{self, Http, Keep, Unread},
     reload,
 };
@@ -95,7 +96,8 @@ impl Asking {
             Ok(Self { http, bearer: bearer.map_err(|error| format!("bearer_file: {error:#}"))? })
         });
         let read = reading.await.unwrap_or_else(|_panic| Err("reading files ended badly".to_owned()));
-        read.map_err(|text| Trouble::new("files", text))
+        // a token may stand where the file's name should
+        read.map_err(|text| Trouble::new("files", mask::text(&text).into_owned()))
     }
 
     async fn keys(&self, origin: &Origin) -> Result<Answer, Trouble> {

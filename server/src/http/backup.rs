@@ -9,10 +9,9 @@ use std::{
 };
 
 use axum::{
-    Extension,
     body::{Body, Bytes},
-    extract::{ConnectInfo, State},
-    http::{StatusCode, header},
+    extract::{ConnectInfo, Request, State},
+    http::{HeaderMap, HeaderName, StatusCode, header, uri::Authority},
     response::{IntoResponse, Response},
 };
 use http_body::Frame;
@@ -32,18 +31,27 @@ use crate::{
 /// then as well.
 const TAKEN_WITHIN: Duration = Duration::from_mins(2);
 
-/// An archive of the store as it is now. It holds everything that builds said, so only this machine gets it.
+/// What a proxy says of whom it asks for; so does whatever begins with [`FORWARDED`].
+const OF_PROXIES: [&str; 3] = ["forwarded", "via", "x-real-ip"];
+const FORWARDED: &str = "x-forwarded-";
+/// What somebody hears who is not here.
+const ELSEWHERE: &str = "a backup is given to callers on the server's own machine only, who ask it as localhost and through no proxy: \
+     plimsoll-server backup FILE\n";
+
+/// An archive of the store as it is now. It holds everything that builds said, so only this machine gets it: neither a page in one of
+/// its browsers, which asks a name of its own that means this machine, nor who comes through a proxy on it that says so.
 pub(super) async fn backup(
     State(parts): State<Parts>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    local: Option<Extension<Local>>,
-    caller: Option<Extension<Arc<Identity>>>,
+    request: Request,
 ) -> Response {
-    let caller = caller.map_or_else(|| "anyone".into(), |Extension(caller)| Arc::clone(&caller.name));
-    if !is_here(peer.ip(), local.and_then(|Extension(Local(local))| local)) {
+    let said = request.extensions();
+    let caller =
+        said.get::<Arc<Identity>>().map_or_else(|| "anyone".into(), |caller| Arc::clone(&caller.name));
+    let local = said.get::<Local>().and_then(|local| local.0);
+    if !is_here(peer.ip(), local) || is_for_others(request.headers()) || !names_us(&request, local) {
         tracing::warn!(target: AUDIT, %peer, %caller, "refused a backup to another machine");
-        return (StatusCode::FORBIDDEN, "a backup is given to callers on the server's own machine only\n")
-            .into_response();
+        return (StatusCode::FORBIDDEN, ELSEWHERE).into_response();
     }
     match parts.store.snapshot().await {
         Ok(snapshot) => {
@@ -61,6 +69,28 @@ pub(super) async fn backup(
 fn is_here(peer: IpAddr, local: Option<IpAddr>) -> bool {
     let peer = peer.to_canonical();
     peer.is_loopback() || local.is_some_and(|local| local.to_canonical() == peer)
+}
+
+/// Whether a proxy asks, and says so.
+fn is_for_others(headers: &HeaderMap) -> bool {
+    headers
+        .keys()
+        .map(HeaderName::as_str)
+        .any(|name| OF_PROXIES.contains(&name) || name.starts_with(FORWARDED))
+}
+
+/// Whether the request names this machine by its own address or as localhost, wherever it names whom it asks.
+fn names_us(request: &Request, local: Option<IpAddr>) -> bool {
+    let hosts = request.headers().get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
+    let mut asked = request.uri().authority().map(Authority::as_str).into_iter().chain(hosts).peekable();
+    asked.peek().is_some() && asked.all(|asked| is_ours(asked, local))
+}
+
+/// Whether a name, which may have a port behind it, means this machine whoever asks.
+fn is_ours(asked: &str, local: Option<IpAddr>) -> bool {
+    let Ok(asked) = asked.parse::<Authority>() else { return false };
+    let host = asked.host().trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|host| is_here(host, local))
 }
 
 /// An archive whose next piece is read when the last one is on its way. A task of its own reads it: a client that stands still asks for
@@ -201,5 +231,40 @@ mod tests {
         assert!(here("127.0.0.1", Some("127.0.0.1")) && here("::1", None) && here("::ffff:127.0.0.1", None));
         assert!(here("10.0.0.5", Some("10.0.0.5")) && here("::ffff:10.0.0.5", Some("10.0.0.5")));
         assert!(!here("10.0.0.6", Some("10.0.0.5")) && !here("10.0.0.5", None));
+    }
+
+    #[test]
+    fn a_request_that_names_another_machine_or_comes_for_one_is_not_of_this_one() {
+        let local = Some("10.0.0.5".parse().unwrap());
+        let is_own = |uri: &str, headers: &[(&str, &str)]| {
+            let empty = axum::http::Request::builder().uri(uri);
+            let filled = headers.iter().fold(empty, |request, (name, value)| request.header(*name, *value));
+            let request = filled.body(Body::empty()).unwrap();
+            !is_for_others(request.headers()) && names_us(&request, local)
+        };
+        let hosts =
+            ["localhost", "LocalHost:7411", "127.0.0.1:7411", "127.8.9.1", "[::1]:7411", "10.0.0.5:1"];
+        for host in hosts {
+            assert!(is_own("/", &[("host", host)]), "{host}");
+            assert!(!is_own("/", &[("host", host), ("host", "evil.example")]), "{host}");
+            for proxy in ["Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via"] {
+                assert!(!is_own("/", &[("host", host), (proxy, "10.9.9.9")]), "{proxy}");
+            }
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "10.0.0.6",
+            "127.0.0.1.evil.example",
+            "",
+            "a b",
+            "[::2]",
+        ] {
+            assert!(!is_own("/", &[("host", host)]), "{host}");
+        }
+        // as HTTP/2 names it
+        assert!(is_own("http://localhost:7411/", &[]) && !is_own("http://evil.example/", &[]));
+        assert!(!is_own("http://evil.example/", &[("host", "localhost")]));
+        assert!(!is_own("/", &[]), "it names nobody");
     }
 }

@@ -7,12 +7,13 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     body::{Body, to_bytes},
     extract::{Request, State},
-    http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
+    http::{HeaderMap, StatusCode, header::CONTENT_TYPE, request::Parts as Head},
     response::Response,
 };
 
 use super::{
     Parts,
+    guarded::let_in,
     refusal::{json, refuse},
 };
 use crate::{
@@ -34,8 +35,7 @@ const BODY_WITHIN: Duration = Duration::from_secs(10);
 pub(super) async fn collect(State(parts): State<Parts>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let count = |kind| parts.metrics.hooks.get_or_create(&Kind::of(kind)).inc();
-    let caller = head.extensions.get::<Arc<Identity>>();
-    match take(&parts, &head.headers, caller, body).await {
+    match take(&parts, &head, body).await {
         Ok(Some(kind)) => {
             count(kind);
             accepted()
@@ -60,8 +60,7 @@ fn accepted() -> Response {
 /// What became of a hook that was not handed on.
 async fn take(
     parts: &Parts,
-    headers: &HeaderMap,
-    caller: Option<&Arc<Identity>>,
+    Head { headers, extensions, .. }: &Head,
     body: Body,
 ) -> Result<Option<&'static str>, (StatusCode, Fault)> {
     is_json(headers).map_err(|fault| (StatusCode::UNSUPPORTED_MEDIA_TYPE, fault))?;
@@ -75,6 +74,8 @@ async fn take(
         let checked = signing.check(headers, &body, Clock.now_unix_ms());
         checked.map_err(|fault| (StatusCode::UNAUTHORIZED, fault))?;
     }
+    // either secret proves that it comes from GitLab; without one the guard has looked
+    let_in(extensions);
     let instance = headers.get("X-Gitlab-Instance").and_then(|instance| instance.to_str().ok());
     let read = gantry::read_hook(&body, instance);
     match read.map_err(|fault| {
@@ -82,7 +83,7 @@ async fn take(
     })? {
         Hook::Other => Ok(Some("other")),
         Hook::Ended(ended) => {
-            may_tell(parts, caller, &ended).await?;
+            may_tell(parts, extensions.get::<Arc<Identity>>(), &ended).await?;
             let delivery = headers.get("Idempotency-Key").and_then(|key| key.to_str().ok());
             Ok(match parts.hooks.take(ended, delivery).await {
                 Taken::Later => None,

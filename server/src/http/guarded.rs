@@ -1,10 +1,11 @@
-//! Who may ask for which page.
+//! Who may ask for which page. A connection keeps its place for good once one of its requests was let in here, or proved to be a hook
+//! of GitLab: probes and refusals keep none, as anybody may cause them.
 
 use std::borrow::Cow;
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{Extensions, HeaderMap, StatusCode, header},
     middleware::Next,
     response::Response,
 };
@@ -15,6 +16,7 @@ use crate::{
     domain::Fault,
     guard::Guard,
     identity::{Denied, Role},
+    incoming::Requests,
 };
 
 /// What a path needs; `None` for those that everybody may ask for.
@@ -37,9 +39,11 @@ pub(super) async fn guarded(
     next: Next,
 ) -> Response {
     let path = request.uri().path();
-    let Some(role) = role(path, has_hook_secret).filter(|_role| !guard.is_open()) else {
+    let Some(role) = role(path, has_hook_secret) else { return next.run(request).await };
+    if guard.is_open() {
+        let_in(request.extensions());
         return next.run(request).await;
-    };
+    }
     let authorization = authorization(request.headers(), role);
     let names = request.extensions().get::<Names>().cloned().unwrap_or_default();
     match guard.check(authorization.as_deref(), &names.0, role, path) {
@@ -59,10 +63,26 @@ pub(super) async fn guarded(
                 answer.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from(after));
                 return answer;
             }
+            let_in(request.extensions());
             request.extensions_mut().insert(identity);
             next.run(request).await
         }
         Err(denied) => denial(path, &denied),
+    }
+}
+
+/// Lets who has shown a certificate in, for want of other proof: the TLS settings say whose are good.
+pub(super) async fn certified(request: Request, next: Next) -> Response {
+    if request.extensions().get::<Names>().is_some_and(|names| !names.0.is_empty()) {
+        let_in(request.extensions());
+    }
+    next.run(request).await
+}
+
+/// The connection of this request keeps its place.
+pub(super) fn let_in(of_request: &Extensions) {
+    if let Some(requests) = of_request.get::<Requests>() {
+        requests.let_in();
     }
 }
 

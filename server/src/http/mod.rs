@@ -127,6 +127,7 @@ pub(crate) async fn serve_admission(listener: Listener, parts: Parts, bounds: Bo
         .route("/admit", post(admit::admit))
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn(guarded::certified))
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
     serving::serve(listener, router, bounds, metrics, stopping).await;

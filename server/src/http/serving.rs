@@ -9,7 +9,8 @@
 //! | sends what is no HTTP | 400 |
 //! | moves no byte for two minutes, or has no request for so long | its connection closed |
 //! | sends frames of HTTP/2 without end that carry nothing | its connection closed |
-//! | connects again and again and asks for nothing, when half of the places are taken | a quarter of them, no more |
+//! | asks for what it may not have, or for nothing but probes | its connection closed 30 s after it began |
+//! | connects again and again and is let in nowhere, when half of the places are taken | a quarter of them, no more |
 //!
 //! Each of these is one line in the log and one in `plimsoll_http_connections_cut_total`. Bodies are bounded where they are read.
 
@@ -205,6 +206,7 @@ where
         request.extensions_mut().insert(ConnectInfo(ends.peer));
         request.extensions_mut().insert(ends.local);
         request.extensions_mut().insert(names.clone());
+        request.extensions_mut().insert(running.clone());
         let (mut router, running) = (router.clone(), running.begin());
         async move {
             let _running = running;

@@ -19,7 +19,6 @@ use super::{
     ring_verifier,
     usage::Usages,
 };
-use crate::mask;
 
 /// Signed tokens whose check is remembered, at most: a check takes some tens of microseconds, a Predict ten.
 const REMEMBERED: usize = 10_000;
@@ -107,7 +106,8 @@ impl Access {
     /// What a file says.
     ///
     /// # Errors
-    /// All that is wrong in it, one line each: what is half right is not used.
+    /// All that is wrong in it, one line each, by the number of the table among its kind: what is half right is not used. Nothing of what
+    /// the file says is in it.
     pub(crate) fn new(file: AccessFile, sources: Sources<'_>) -> Result<Self, String> {
         ring_verifier::install();
         let mut wrong = Vec::new();
@@ -124,29 +124,28 @@ impl Access {
             certificates: HashMap::new(),
             remembered: Mutex::default(),
         };
-        for token in file.token {
-            let name = token.name.clone();
+        // by number and not by name: a secret may stand where the name should
+        for (number, token) in (1..).zip(file.token) {
             if let Err(why) = access.add_token(token, sources.moment) {
-                wrong.push(format!("token {name:?}: {why}"));
+                wrong.push(format!("[[token]] {number}: {why}"));
             }
         }
-        for issuer in file.issuer {
-            let name = mask::text(&issuer.issuer).into_owned();
+        for (number, issuer) in (1..).zip(file.issuer) {
             match issuer.checked(sources) {
                 Ok(issuer) if access.issuers.iter().any(|known| known.name == issuer.name) => {
-                    wrong.push(format!("issuer {name:?}: is there twice; put its grants together"));
+                    wrong.push(format!("[[issuer]] {number}: is there twice; put its grants together"));
                 }
                 Ok(issuer) => access.issuers.push(issuer),
-                Err(why) => wrong.push(format!("issuer {name:?}: {why}")),
+                Err(why) => wrong.push(format!("[[issuer]] {number}: {why}")),
             }
         }
-        for table in file.certificate {
+        for (number, table) in (1..).zip(file.certificate) {
             let CertificateTable { dns_name, roles, projects, trusted, bounds } = table;
             let (name, roles) = (dns_name.as_str().into(), roles.into_iter().collect());
             let stated = Stated { name, roles, projects, trusted, bounds, is_anonymous: false };
             let identity = stated.known(&access.usages, sources.moment);
-            if access.certificates.insert(dns_name.clone(), identity).is_some() {
-                wrong.push(format!("certificate {dns_name:?}: is there twice"));
+            if access.certificates.insert(dns_name, identity).is_some() {
+                wrong.push(format!("[[certificate]] {number}: is there twice"));
             }
         }
         if wrong.is_empty() { Ok(access) } else { Err(wrong.join("\n")) }
@@ -156,11 +155,14 @@ impl Access {
         let digest = hexadecimal(&token.sha256)
             .ok_or("sha256 must be 64 hexadecimal digits: printf %s TOKEN | sha256sum")?;
         let TokenTable { name, roles, projects, trusted, bounds, .. } = token;
+        if sha256(name.as_bytes()) == digest {
+            return Err("name is the token itself, and is shown; give it another name".to_owned());
+        }
         let (name, roles) = (name.into(), roles.into_iter().collect());
         let stated = Stated { name, roles, projects, trusted, bounds, is_anonymous: false };
         let identity = stated.known(&self.usages, moment);
         match self.tokens.insert(digest, identity) {
-            Some(other) => Err(format!("is the token of {:?} too", other.name)),
+            Some(_other) => Err("sha256 is that of another one above, too".to_owned()),
             None => Ok(()),
         }
     }

@@ -15,7 +15,6 @@ use jsonwebtoken::DecodingKey;
 use tokio::sync::Notify;
 
 use super::keys::KeySet;
-use crate::mask;
 
 /// Seconds that keys serve after they were fetched: an outage over night harms nobody, and a key that was taken back is not good
 /// for ever.
@@ -137,10 +136,8 @@ pub(crate) fn safe_address(address: &str) -> Result<(), String> {
         // what stands before it may be a password
         return Err("must be an address without a user or a password".to_owned());
     }
-    // a password in it is no better shown than used
-    let wrong = || {
-        format!("{:?} must be an address with https:// (http:// only on this machine)", mask::text(address))
-    };
+    // not what it is: a secret may stand where it should
+    let wrong = || "must be an address with https:// (http:// only on this machine)".to_owned();
     let uri: axum::http::Uri = address.parse().map_err(|_unhelpful| wrong())?;
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let is_here =

@@ -20,6 +20,9 @@ use super::{
 /// Seconds by which the clocks of two machines may differ.
 const LEEWAY: u64 = 60;
 
+/// What stands in a message of the parser before what it wants to see.
+const EXPECTED: &str = ", expected ";
+
 /// SHA-256 of a token.
 pub(super) type Digest = [u8; digest::SHA256_OUTPUT_LEN];
 
@@ -116,18 +119,17 @@ fn usual_algorithms() -> Vec<Algorithm> {
     vec![Algorithm::RS256, Algorithm::ES256]
 }
 
-/// What the parser says, without the value that it repeats; of a word that is none of a list, too.
-fn without_value(message: &str) -> String {
-    let (from, to) = if message.starts_with("unknown variant `") {
-        (message.find('`'), message.find("`, expected"))
-    } else {
-        (message.find("string \""), message.rfind('"'))
-    };
-    let around = from
-        .zip(to)
-        .filter(|(from, to)| from < to)
-        .and_then(|(from, to)| message.get(..from).zip(message.get(to + 1..)));
-    around.map_or_else(|| message.to_owned(), |(before, after)| format!("{before}a text{after}"))
+/// What the parser says, without any word of the file: a secret may stand wherever a name or a value should. What it expected instead is
+/// ours, and so is the name of what is missing.
+fn without_words(message: &str) -> String {
+    if message.starts_with("missing field `") {
+        return message.to_owned();
+    }
+    // the last one: a word of the file may hold one of its own
+    let (said, expected) = message.rsplit_once(EXPECTED).unwrap_or((message, ""));
+    let kind = said.split(['`', '"', '\'']).next().unwrap_or_default().trim_end();
+    let kind = if kind == "invalid type: string" { "invalid type: a text" } else { kind };
+    if expected.is_empty() { kind.to_owned() } else { format!("{kind}{EXPECTED}{expected}") }
 }
 
 impl AccessFile {
@@ -138,7 +140,7 @@ impl AccessFile {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error: toml::de::Error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            format!("line {}: {}", before.matches('\n').count() + 1, without_value(error.message()))
+            format!("line {}: {}", before.matches('\n').count() + 1, without_words(error.message()))
         })
     }
 
@@ -226,8 +228,8 @@ impl IssuerTable {
                 "has keys_file: keys_url, ca_file and bearer_file are for keys that are fetched".into()
             );
         }
-        let keys = KeySet::parse(&(sources.read)(file)?);
-        keys.map(Keys::Fixed).map_err(|why| format!("{} {why}", file.display()))
+        let keys = KeySet::parse(&(sources.read)(file).map_err(|why| format!("keys_file {why}"))?);
+        keys.map(Keys::Fixed).map_err(|why| format!("keys_file {why}"))
     }
 }
 
@@ -255,13 +257,40 @@ mod tests {
 
     #[test]
     fn what_is_wrong_in_a_file_is_named_with_its_line_and_shows_no_token_that_stands_there() {
+        const TOKEN: &str = "[[token]]\nname = \"x\"\nsha256 = \"x\"\nroles = []\n";
+        let after_token = |line: &str| format!("{TOKEN}{line}");
+        let issuer = |line: &str| format!("[[issuer]]\nissuer = \"x\"\naudience = \"x\"\n{line}\n");
         for (text, said) in [
-            ("\n[[token]]\nsecret = \"s3cr3t\"\n", "line 3: unknown field `secret`"),
-            ("token = \"s3cr3t\"", "line 1: invalid type: a text, expected a sequence"),
-            ("token = \"s3\\\", expected cr3t\"", "line 1: invalid type: a text, expected a sequence"),
-            ("[[token]]\nsha256 = s3cr3t", "line 2: "),
-            ("[[token]]\nsha256 = \"s3cr3t", "line 2: "),
+            (
+                after_token("secret = \"s3cr3t\""),
+                "line 5: unknown field, expected one of `name`, `sha256`, `roles`",
+            ),
+            (after_token("s3cr3t = 1"), "line 5: unknown field, expected one of `name`"),
+            (after_token("\"s3cr3t, expected cr3t\" = 1"), "line 5: unknown field, expected one of `name`"),
+            (after_token("bounds = { s3cr3t = 1 }"), "line 5: unknown field, expected one of `streams`"),
+            (after_token("bounds = { streams = \"s3cr3t\" }"), "line 5: invalid type: a text, expected u32"),
+            (after_token("trusted = \"s3cr3t\""), "line 5: invalid type: a text, expected a boolean"),
+            (after_token("roles = [\"s3cr3t\"]"), "line 5: duplicate key"),
+            ("s3cr3t = 1".into(), "line 1: unknown field, expected one of `anonymous`, `token`"),
+            ("[s3cr3t]\nname = 1".into(), "line 1: unknown field"),
+            ("[[s3cr3t]]".into(), "line 1: unknown field"),
+            ("\n\n[token.s3cr3t]".into(), "invalid type: map, expected a sequence"),
+            ("anonymous = { roles = [], s3cr3t = 1 }".into(), "unknown field, expected `roles` or `bounds`"),
+            ("anonymous = { roles = [\"s3cr3t\"] }".into(), "line 1: unknown variant, expected one of `"),
+            ("anonymous = \"s3cr3t\"".into(), "line 1: invalid type: a text, expected struct AnonymousTable"),
+            ("[anonymous]".into(), "missing field `roles`"),
+            (issuer("kind = \"s3cr3t\""), "line 4: unknown variant, expected `gitlab` or `kubernetes`"),
+            (issuer("algorithms = [\"s3cr3t\"]"), "line 4: unknown variant, expected one of `"),
+            (issuer("[[issuer.grant]]\ns3cr3t = []"), "line 5: unknown field, expected one of `claims`"),
+            (issuer("[issuer.s3cr3t]"), "line 4: unknown field"),
+            ("token = \"s3cr3t\"".into(), "line 1: invalid type: a text, expected a sequence"),
+            ("token = \"s3\\\", expected cr3t\"".into(), "line 1: invalid type: a text, expected a sequence"),
+            ("[[token]]\nsha256 = s3cr3t".into(), "line 2: "),
+            ("[[token]]\nsha256 = \"s3cr3t".into(), "line 2: "),
+            ("s3cr3t".into(), "line 1: "),
+            ("s3cr3t s3cr3t = 1".into(), "line 1: "),
         ] {
+            let text = text.as_str();
             let wrong = AccessFile::parse(text).unwrap_err();
             assert!(wrong.contains(said) && !wrong.contains("cr3t"), "{text}: {wrong}");
         }

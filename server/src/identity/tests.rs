@@ -281,11 +281,14 @@ fn a_file_that_is_half_right_is_not_used_and_all_that_is_wrong_is_named() {
     let signer = Signer::new();
     let error = |file: &str| access(file, &signer).err().unwrap();
     assert!(error("[[token]]\nname = \"x\"\n").contains("line 1"));
-    assert!(error("[[tokens]]\n").contains("unknown field `tokens`"));
+    assert!(error("[[tokens]]\n").contains("line 1: unknown field, expected one of `anonymous`, `token`"));
     let twice =
         FILE.replace("2bb8", "zzzz") + "[[certificate]]\ndns_name = \"runner-1.example.com\"\nroles = []\n";
     let both = error(&twice);
-    assert!(both.contains("token \"grafana\": sha256") && both.contains("is there twice"), "{both}");
+    assert!(
+        both.contains("[[token]] 1: sha256") && both.contains("[[certificate]] 2: is there twice"),
+        "{both}"
+    );
     let shared = FILE.replace("audience = ", "algorithms = [\"HS256\"]\n    audience = ");
     assert!(error(&shared).contains("algorithms must be some of"));
     let read =
@@ -298,6 +301,35 @@ fn a_file_that_is_half_right_is_not_used_and_all_that_is_wrong_is_named() {
     };
     let secret = Access::new(AccessFile::parse(FILE).unwrap(), sources);
     assert!(secret.err().unwrap().contains("secret key \"s\""));
+}
+
+#[test]
+fn a_secret_where_a_name_should_stand_is_not_shown() {
+    let signer = Signer::new();
+    let table = |name: &str, sha256: &str| {
+        format!("[[token]]\nname = \"{name}\"\nsha256 = \"{sha256}\"\nroles = []\n")
+    };
+    let issuer = |issuer: &str, rest: &str| {
+        format!(
+            "[[issuer]]\nissuer = \"{issuer}\"\nkind = \"gitlab\"\naudience = \"x\"\n{rest}\n\
+             [[issuer.grant]]\nroles = []\n"
+        )
+    };
+    let certificate = "[[certificate]]\ndns_name = \"s3cr3t\"\nroles = []\n".repeat(2);
+    let hash = hash("s3cr3t");
+    let cases = [
+        (table("s3cr3t", "s3cr3t"), "[[token]] 1: sha256 must be 64 hexadecimal digits"),
+        (table("x", &hash) + &table("s3cr3t", "x"), "[[token]] 2: sha256 must be"),
+        (table("s3cr3t", &hash), "[[token]] 1: name is the token itself"),
+        (table("x", &hash) + &table("y", &hash), "[[token]] 2: sha256 is that of another one"),
+        (certificate, "[[certificate]] 2: is there twice"),
+        (issuer("s3cr3t", ""), "[[issuer]] 1: its keys cannot be fetched: must be an address"),
+        (issuer("x", "keys_url = \"s3cr3t\""), "[[issuer]] 1: keys_url: must be an address"),
+    ];
+    for (text, said) in cases {
+        let wrong = access(&text, &signer).err().unwrap();
+        assert!(wrong.contains(said) && !wrong.contains("s3cr3t"), "{text}: {wrong}");
+    }
 }
 
 #[test]
@@ -391,4 +423,39 @@ fn a_refusal_repeats_the_beginning_of_a_long_name() {
     let nobody = Identity { name: "n".repeat(6000).into(), ..Identity::clone(&Identity::nobody()) };
     let fault = nobody.may_see("key.project", &"ä".repeat(6000)).unwrap_err();
     assert!(fault.to_string().len() < 1000, "{}", fault.to_string().len());
+}
+
+#[test]
+fn by_the_file_of_access_that_is_deployed_a_ci_job_teaches_nobody_and_only_named_accounts_read() {
+    let file =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/kubernetes/access/access.toml");
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(AccessFile::parse(&text).is_ok());
+    // with keys that are here
+    let fetched = ["keys_url", "ca_file", "bearer_file"];
+    let lines = text.lines().filter(|line| !fetched.iter().any(|name| line.starts_with(name)));
+    let kept: Vec<&str> = lines.collect();
+    let local = kept.join("\n").replace(
+        "issuer = \"https://kubernetes.default.svc.cluster.local\"",
+        "issuer = \"https://gitlab.example.com\"\nkeys_file = \"keys.json\"",
+    );
+    let signer = Signer::new();
+    let access = access(&local, &signer).unwrap();
+    let roles = |namespace: &str, account: &str| {
+        let token = signer.token(|claims| {
+            claims["sub"] = json!(format!("system:serviceaccount:{namespace}:{account}"));
+            claims["kubernetes.io"] = json!({"namespace": namespace, "serviceaccount": {"name": account}});
+        });
+        let known = access.identify(Some(&token), &[], 0, Instant::now()).ok()?;
+        assert!(!known.trusted, "{account}");
+        let all = [Role::Agent, Role::Caller, Role::Reader, Role::Hook, Role::Operator];
+        Some(all.map(|role| known.roles.has(role)))
+    };
+    let (ci, reader) = ([true, true, false, false, false], [false, false, true, false, false]);
+    assert_eq!(roles("ci-builds", "default"), Some(ci));
+    assert_eq!(roles("ci-builds", "plimsoll-operator"), Some(ci), "whatever a job's account is called");
+    assert_eq!(roles("plimsoll", "plimsoll-reader"), Some(reader));
+    assert_eq!(roles("plimsoll", "plimsoll-operator"), Some([false, false, true, false, true]));
+    assert_eq!((roles("plimsoll", "default"), roles("other", "plimsoll-operator")), (None, None));
+    assert_eq!(access.identify(None, &[], 0, Instant::now()), Err(Denied::Nobody));
 }

@@ -27,12 +27,14 @@ pub(crate) struct Requests(Arc<State>);
 struct State {
     /// Given back when the connection ends, whoever still holds this.
     place: Mutex<Option<Place>>,
-    /// There was one that counts.
+    /// There was one.
     asked: AtomicBool,
+    /// There was one that was let in.
+    let_in: AtomicBool,
     running: AtomicUsize,
     /// The connection's beginning.
     began: Instant,
-    /// When the last one ended, nanoseconds since then. Whoever finds none running finds the end of the last one here.
+    /// When the last one ended since one was let in, nanoseconds since then. Whoever finds none running finds that end here.
     ended: AtomicU64,
 }
 
@@ -45,25 +47,32 @@ impl Requests {
         Self(Arc::new(State {
             place: Mutex::new(Some(place)),
             asked: AtomicBool::new(false),
+            let_in: AtomicBool::new(false),
             running: AtomicUsize::new(0),
             began: Instant::now(),
             ended: AtomicU64::new(0),
         }))
     }
 
-    /// Counts a request for as long as the result lives.
+    /// Counts a request for as long as the result lives. That alone keeps no place: see [`Self::let_in`].
     pub(crate) fn begin(&self) -> Running {
         self.0.running.fetch_add(1, Relaxed);
-        if !self.0.asked.load(Relaxed) {
-            if let Some(place) = &mut *self.0.place.lock().unwrap_or_else(PoisonError::into_inner) {
-                place.keep();
-            }
-            self.0.asked.store(true, Relaxed);
-        }
+        self.0.asked.store(true, Relaxed);
         Running(self.clone())
     }
 
-    /// Whether there was a request.
+    /// Whoever asks may do so: from now on the connection keeps its place for as long as it is used.
+    pub(crate) fn let_in(&self) {
+        if self.0.let_in.load(Relaxed) {
+            return;
+        }
+        if let Some(place) = &mut *self.0.place.lock().unwrap_or_else(PoisonError::into_inner) {
+            place.keep();
+        }
+        self.0.let_in.store(true, Relaxed);
+    }
+
+    /// Whether there was a request, let in or not.
     pub(crate) fn asked(&self) -> bool {
         self.0.asked.load(Relaxed)
     }
@@ -75,13 +84,16 @@ impl Requests {
         }
     }
 
-    /// How long it takes at least until no request ran for too long: at first for `first`, after one for `later`. `None` if that is so.
+    /// How long it takes at least until no request ran for too long: for `first` since the connection's beginning, and once one was let
+    /// in for `later`. `None` if that is so. One that was not let in gains no time.
     pub(crate) fn left(&self, first: Duration, later: Duration) -> Option<Duration> {
         // first: what a request that has ended wrote before is seen then
         let runs = self.0.running.load(Acquire) > 0;
-        let bound = if self.asked() { later } else { first };
+        let let_in = self.0.let_in.load(Relaxed);
+        let bound = if let_in { later } else { first };
         let ended = Duration::from_nanos(self.0.ended.load(Relaxed));
-        let passed = if runs { Duration::ZERO } else { self.0.began.elapsed().saturating_sub(ended) };
+        let passed =
+            if runs && let_in { Duration::ZERO } else { self.0.began.elapsed().saturating_sub(ended) };
         bound.checked_sub(passed).filter(|left| !left.is_zero()).map(|left| left + TICK)
     }
 
@@ -93,8 +105,10 @@ impl Requests {
 impl Drop for Running {
     fn drop(&mut self) {
         let state = &self.0.0;
-        let now = u64::try_from(state.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        state.ended.fetch_max(now, Relaxed);
+        if state.let_in.load(Relaxed) {
+            let now = u64::try_from(state.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            state.ended.fetch_max(now, Relaxed);
+        }
         state.running.fetch_sub(1, Release);
     }
 }
@@ -122,6 +136,7 @@ mod tests {
         requests.clone().unused(FIRST, LATER).await;
         assert_eq!((start.elapsed().as_secs(), requests.asked()), (30, false));
         let running = requests.begin();
+        requests.let_in();
         let mut unused = std::pin::pin!(requests.clone().unused(FIRST, LATER));
         tokio::select! {
             () = unused.as_mut() => panic!("a request runs"),
@@ -131,5 +146,24 @@ mod tests {
         let last = Instant::now();
         unused.await;
         assert_eq!((last.elapsed().as_secs(), requests.asked()), (120, true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_that_were_not_let_in_lengthen_no_connection() {
+        let requests = Requests::new(Places::of(1).take(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap());
+        let start = Instant::now();
+        let knocking = async {
+            loop {
+                sleep(Duration::from_secs(1)).await;
+                let begun = requests.begin();
+                sleep(Duration::from_secs(6)).await;
+                drop(begun);
+            }
+        };
+        tokio::select! {
+            () = requests.clone().unused(FIRST, LATER) => {}
+            () = knocking => {}
+        }
+        assert_eq!((start.elapsed().as_secs(), requests.asked()), (30, true));
     }
 }

@@ -7,16 +7,25 @@ use super::{
     session::{Finish, Session},
     worker::Worker,
 };
-use crate::{domain::Totals, store::Mode};
+use crate::{domain::Totals, placing::Held, store::Mode};
 
 /// Silent attempts that are closed in one step.
 const STEP: usize = 256;
 
 impl Worker {
-    /// Gives places in pools back whose agents are silent for long enough, far before their attempts are closed: others wait.
-    pub(super) fn free_silent(&self) {
-        let patience = self.parts.placing.now().terms().patience.silent_within_ms;
+    /// Gives places in pools back whose agents are silent for long enough, far before their attempts are closed: others wait. Those that are
+    /// heard of again, or for which there was no room beside others of their job, take theirs.
+    pub(super) fn free_silent(&mut self) {
+        let placing = &self.parts.placing;
+        let patience = placing.now().terms().patience.silent_within_ms;
         let (now, patience) = (self.now().moment, Duration::from_millis(patience));
+        for session in self.sessions.values_mut() {
+            if session.is_silent(now, patience) {
+                session.place = None;
+            } else if !session.place.as_ref().is_some_and(Held::takes_place) {
+                session.place = placing.hold(&session.attempt);
+            }
+        }
         let sessions = self.sessions.values();
         let heard = sessions.map(|session| (&*session.attempt, session.is_silent(now, patience)));
         self.parts.ticketing.hear(heard);
@@ -109,13 +118,33 @@ mod tests {
         attempt.opening.ticket = Some(id);
         worker.sessions.insert(attempt.id.clone(), Session::new(attempt.clone().into(), worker.now()));
         worker.parts.ticketing.resume([&attempt]).await.unwrap();
-        let places = |worker: &Worker| {
+        let places = |worker: &mut Worker| {
             worker.free_silent();
             worker.parts.ticketing.demand().iter().map(|demand| demand.held.places).sum::<u32>()
         };
         tokio::time::advance(Duration::from_mins(9)).await;
-        assert_eq!(places(&worker), 1);
+        assert_eq!(places(&mut worker), 1);
         tokio::time::advance(Duration::from_mins(2)).await;
-        assert_eq!((places(&worker), worker.sessions.len()), (0, 1));
+        assert_eq!((places(&mut worker), worker.sessions.len()), (0, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_agent_without_a_ticket_makes_its_pool_no_busier_until_it_is_heard_of_again() {
+        let (_ingest, mut worker) = fixture::ingest(&Store::memory(), 10);
+        let mut attempt = fixture::attempt("a");
+        attempt.opening.pool = "big".to_owned();
+        let place = worker.parts.placing.hold(&attempt);
+        let session = Session { place, ..Session::new(attempt.clone().into(), worker.now()) };
+        worker.sessions.insert(attempt.id.clone(), session);
+        let mut busy = async |minutes| {
+            tokio::time::advance(Duration::from_mins(minutes)).await;
+            worker.free_silent();
+            let busy = worker.parts.placing.busy("big");
+            // its agent is back
+            let now = worker.now();
+            worker.sessions.values_mut().for_each(|session| session.heard = now);
+            busy
+        };
+        assert_eq!((busy(9).await, busy(11).await, busy(1).await), (1, 0, 1));
     }
 }

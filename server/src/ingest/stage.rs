@@ -82,9 +82,7 @@ impl Worker {
         let mut session = Session::new(Arc::new(attempt.clone()), self.now());
         round.begun.push(Arc::clone(&session.attempt));
         session.told = self.remembered.of(&attempt.id).cloned();
-        let has_ticket = attempt.opening.ticket.is_some();
-        session.place =
-            self.parts.placing.places().hold(&attempt.opening.pool, &attempt.resources, has_ticket);
+        session.place = self.parts.placing.hold(attempt);
         Ok(Some(session))
     }
 

@@ -28,9 +28,7 @@ impl Worker {
             let ids: Vec<&AttemptId> = attempts.iter().map(|attempt| &attempt.id).collect();
             let fed = store::have_samples(&self.parts.store, &ids).await?;
             for (attempt, fed) in attempts.iter().zip(fed) {
-                let has_ticket = attempt.opening.ticket.is_some();
-                let places = self.parts.placing.places();
-                let place = places.hold(&attempt.opening.pool, &attempt.resources, has_ticket);
+                let place = self.parts.placing.hold(attempt);
                 let session = Session { place, ..Session::new(Arc::new(attempt.clone()), self.now()) };
                 let store = fed.then(|| self.parts.store.clone());
                 self.begin_to_take_up(store, session, &mut reading).await?;

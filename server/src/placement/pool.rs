@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{names, pattern::Pattern, subject::Needs};
-use crate::domain::{Bytes, Cores};
+use crate::domain::{Bytes, Cores, Resources};
 
 /// A named kind of builder.
 #[derive(Debug, Clone)]
@@ -132,6 +132,18 @@ impl Pool {
     /// Whether a build of this size fits.
     pub fn takes(&self, needs: &Needs) -> bool {
         self.too_large(needs).is_empty()
+    }
+
+    /// What an attempt can take here that asks for this: no more than the largest that the pool takes.
+    pub(crate) fn lowered(&self, asked: &Resources) -> Resources {
+        let Largest { memory_request, memory_limit, cpu_request, cpu_limit } = self.largest;
+        let memory = |asked: Bytes| memory_request.or(memory_limit).map_or(asked, |most| asked.min(most));
+        let cpu = |asked: Cores| cpu_request.or(cpu_limit).map_or(asked, |most| Cores(asked.0.min(most.0)));
+        Resources {
+            memory_request: asked.memory_asked().map(memory),
+            cpu_request: asked.cpu_asked().map(cpu),
+            ..*asked
+        }
     }
 
     /// What of a build's needs is too large, in words; empty if it fits. A CPU limit above the largest only slows a build down.

@@ -2,50 +2,86 @@
 //! last copy goes.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::{domain::Resources, placement::tickets::Amount};
-
-type Counts = Arc<Mutex<HashMap<String, Open>>>;
+use crate::{
+    domain::{Resources, Seat},
+    placement::tickets::Amount,
+};
 
 /// The attempts that are open in a pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Open {
-    /// All of them.
+    /// All of them, also those that take no place.
     pub(crate) attempts: u32,
-    /// Those that name no ticket, and what they ask for as far as it is known.
+    /// Those that take a place and name a ticket.
+    pub(crate) with_ticket: u32,
+    /// Those that take a place and name no ticket, and what they ask for as far as it is known.
     pub(crate) without_ticket: Amount,
 }
 
-/// The counts. As many pools as attempts are open at most: agents name them.
+/// The counts. As many pools and jobs as attempts are open at most: agents name them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct OpenPlaces(Counts);
+pub(crate) struct OpenPlaces(Arc<Mutex<Counts>>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    pools: HashMap<String, Open>,
+    /// Jobs of which an attempt takes a place that no other of the job has.
+    seated: HashSet<String>,
+}
 
 /// A place that is held. Copies hold the same one.
 #[derive(Debug, Clone)]
-pub(crate) struct Held(#[expect(dead_code, reason = "held for its end")] Arc<Holding>);
+pub(crate) struct Held(Arc<Holding>);
+
+impl Held {
+    /// Whether it makes its pool busier: an attempt that is one too many of its job, or that nothing vouches for, is open and no more.
+    pub(crate) fn takes_place(&self) -> bool {
+        self.0.seat.is_some()
+    }
+}
 
 #[derive(Debug)]
 struct Holding {
     pool: String,
+    seat: Option<Seat>,
+    with_ticket: u32,
     without_ticket: Amount,
-    counts: Counts,
+    counts: Arc<Mutex<Counts>>,
 }
 
 impl OpenPlaces {
-    /// Holds a place in a pool for an attempt with these sizes, which may have a ticket; `None` where no pool is known.
-    pub(crate) fn hold(&self, pool: &str, sizes: &Resources, has_ticket: bool) -> Option<Held> {
+    /// Holds a place in a pool for an attempt with these sizes, which may have a ticket; `None` where no pool is known. Without a free
+    /// seat it is counted as open alone.
+    pub(crate) fn hold(
+        &self,
+        pool: &str,
+        sizes: &Resources,
+        has_ticket: bool,
+        seat: Option<Seat>,
+    ) -> Option<Held> {
         if pool.is_empty() {
             return None;
         }
-        let without_ticket = if has_ticket { Amount::default() } else { amount(sizes) };
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = counts.entry(pool.to_owned()).or_default();
+        let seat = seat.filter(|seat| match seat {
+            Seat::Own => true,
+            Seat::OfJob(job) => counts.seated.insert(job.clone()),
+        });
+        let (with_ticket, without_ticket) = match (&seat, has_ticket) {
+            (None, _) => Default::default(),
+            (Some(_), true) => (1, Amount::default()),
+            (Some(_), false) => (0, amount(sizes)),
+        };
+        let open = counts.pools.entry(pool.to_owned()).or_default();
         open.attempts = open.attempts.saturating_add(1);
+        open.with_ticket = open.with_ticket.saturating_add(with_ticket);
         open.without_ticket = sum(open.without_ticket, without_ticket);
-        Some(Held(Arc::new(Holding { pool: pool.to_owned(), without_ticket, counts: Arc::clone(&self.0) })))
+        let (pool, counts) = (pool.to_owned(), Arc::clone(&self.0));
+        Some(Held(Arc::new(Holding { pool, seat, with_ticket, without_ticket, counts })))
     }
 
     /// Attempts that are open in a pool.
@@ -55,7 +91,7 @@ impl OpenPlaces {
 
     /// What is open in a pool.
     pub(crate) fn of(&self, pool: &str) -> Open {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(pool).copied().unwrap_or_default()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pools.get(pool).copied().unwrap_or_default()
     }
 }
 
@@ -80,8 +116,12 @@ pub(super) fn sum(one: Amount, other: Amount) -> Amount {
 impl Drop for Holding {
     fn drop(&mut self) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(open) = counts.get_mut(&self.pool) else { return };
+        if let Some(Seat::OfJob(job)) = &self.seat {
+            counts.seated.remove(job);
+        }
+        let Some(open) = counts.pools.get_mut(&self.pool) else { return };
         open.attempts = open.attempts.saturating_sub(1);
+        open.with_ticket = open.with_ticket.saturating_sub(self.with_ticket);
         let (sum, gone) = (open.without_ticket, self.without_ticket);
         open.without_ticket = Amount {
             places: sum.places.saturating_sub(gone.places),
@@ -89,7 +129,7 @@ impl Drop for Holding {
             milli_cores: sum.milli_cores.saturating_sub(gone.milli_cores),
         };
         if open.attempts == 0 {
-            counts.remove(&self.pool);
+            counts.pools.remove(&self.pool);
         }
     }
 }
@@ -98,6 +138,10 @@ impl Drop for Holding {
 mod tests {
     use super::*;
     use crate::domain::{Bytes, Cores};
+
+    fn hold(open: &OpenPlaces, pool: &str, sizes: &Resources, has_ticket: bool) -> Option<Held> {
+        open.hold(pool, sizes, has_ticket, Some(Seat::Own))
+    }
 
     #[test]
     fn a_place_is_given_back_once_when_its_last_copy_goes() {
@@ -108,7 +152,7 @@ mod tests {
             ..Resources::default()
         };
         let (one, other) =
-            (open.hold("big", &sizes, false).unwrap(), open.hold("big", &sizes, true).unwrap());
+            (hold(&open, "big", &sizes, false).unwrap(), hold(&open, "big", &sizes, true).unwrap());
         let copy = one.clone();
         drop(one);
         assert_eq!((open.count("big"), open.count("small")), (2, 0));
@@ -116,9 +160,29 @@ mod tests {
         let amount = Amount { places: 1, memory_bytes: 5, milli_cores: 1500 };
         assert_eq!(open.of("big").without_ticket, amount);
         drop(copy);
-        assert_eq!(open.of("big"), Open { attempts: 1, without_ticket: Amount::default() });
+        assert_eq!(open.of("big"), Open { attempts: 1, with_ticket: 1, without_ticket: Amount::default() });
         drop(other);
         assert_eq!(open.count("big"), 0);
-        assert!(open.hold("", &sizes, false).is_none() && open.0.lock().unwrap().is_empty());
+        assert!(hold(&open, "", &sizes, false).is_none() && open.0.lock().unwrap().pools.is_empty());
+    }
+
+    #[test]
+    fn attempts_of_one_job_take_one_place_and_those_that_nothing_vouches_for_none() {
+        let open = OpenPlaces::default();
+        let sizes = Resources { memory_request: Some(Bytes(5)), ..Resources::default() };
+        let job = |id: &str| Some(Seat::OfJob(id.into()));
+        let hold = |seat| open.hold("big", &sizes, false, seat).unwrap();
+        let held = [job("x:7"), job("x:7"), job("x:7"), job("x:8"), None, None].map(hold);
+        assert_eq!(held.each_ref().map(Held::takes_place), [true, false, false, true, false, false]);
+        let with_ticket = [job("x:7"), None].map(|seat| open.hold("big", &sizes, true, seat).unwrap());
+        let amount = Amount { places: 2, memory_bytes: 10, milli_cores: 0 };
+        assert_eq!(open.of("big"), Open { attempts: 8, with_ticket: 0, without_ticket: amount });
+        let [first, others @ ..] = held;
+        drop((others, with_ticket));
+        assert!(!hold(job("x:7")).takes_place(), "another has it still");
+        drop(first);
+        assert!(hold(job("x:7")).takes_place());
+        let counts = open.0.lock().unwrap();
+        assert!(counts.pools.is_empty() && counts.seated.is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! What is wanted and held in each pool, by tickets and by attempts that are open there without one.
 //!
-//! An attempt that runs in the place of a ticket counts once: its ticket counts it.
+//! An attempt that runs in the place of a ticket counts once: its ticket counts it. One without counts if it is trusted, and else once for
+//! all of its proven job: nobody makes pools busy by opening attempts alone.
 
 use std::{
     fmt,
@@ -30,8 +31,7 @@ impl Taken {
         let (wanted, held, attended) =
             tickets.map_or_else(Default::default, |demand| (demand.queued, demand.held, demand.attended));
         // an attempt with a ticket need not have named its pool: then it is attended, and not open here
-        let with_ticket = open.attempts.saturating_sub(open.without_ticket.places);
-        let beside = open.without_ticket.places.saturating_add(with_ticket.saturating_sub(attended));
+        let beside = open.without_ticket.places.saturating_add(open.with_ticket.saturating_sub(attended));
         Self { wanted, held: sum(held, Amount { places: beside, ..open.without_ticket }) }
     }
 }

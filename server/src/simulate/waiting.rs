@@ -1,5 +1,9 @@
-//! Builds that wait for room, the oldest first. Who fits next is found without a look at all of them: over the builds stands a tree
-//! that knows of each half the least cores and the least memory, and what is too much for its least is too much for all of it.
+//! Builds that wait for room, the oldest first. Over the builds stands a tree that knows of each half the least cores and the least memory,
+//! and what is too much for its least is too much for all of it: where builds are alike, who fits next is found with a look at a few.
+//!
+//! The two least may be of two builds. Where builds that want many cores and little memory wait among others that want the opposite, a half
+//! may look as if one of it fits and none does; in the worst case, with all of them mixed, each search then looks at every build that waits,
+//! and a run takes time with the square of those.
 
 use super::nodes::Size;
 

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::Refusal;
 use crate::{
-    domain::{Attempt, AttemptId, Claim, Millis, SessionId, Ticket, TicketId},
+    domain::{Attempt, AttemptId, Claim, Millis, Seat, SessionId, Ticket, TicketId},
     log::AUDIT,
     metrics::{Kind, Metrics},
     placement::{
@@ -44,7 +44,7 @@ impl View {
 #[derive(Debug)]
 struct Beside {
     pool: String,
-    /// Its agent is heard of: it takes a place.
+    /// Its agent is heard of, and it may: it takes a place.
     counts: bool,
 }
 
@@ -63,6 +63,8 @@ pub(super) struct Desk {
     ended_in_order: VecDeque<TicketId>,
     /// Open attempts that run in a pool without the place of a ticket: as many as attempts are open at most.
     beside: HashMap<AttemptId, Beside>,
+    /// Jobs of which one of those takes a place for all.
+    seated: HashSet<String>,
     /// Tickets whose attempt has ended and may be followed by another one in their place, each with the agent that may give it back.
     left: HashMap<TicketId, SessionId>,
     metrics: Arc<Metrics>,
@@ -79,6 +81,7 @@ impl Desk {
             ended: HashMap::new(),
             ended_in_order: VecDeque::new(),
             beside: HashMap::new(),
+            seated: HashSet::new(),
             left: HashMap::new(),
             metrics,
         }
@@ -191,7 +194,7 @@ impl Desk {
     pub(super) fn end(&mut self, attempt: &Attempt, now: Now) {
         let mut changes = Vec::new();
         if let Some(Beside { pool, counts: true }) = self.beside.remove(&attempt.id) {
-            changes.extend(self.tickets.vacate(&pool, now));
+            changes.extend(self.stand_up(attempt, &pool, now));
         }
         if let Some(id) = &attempt.opening.ticket {
             changes.extend(self.tickets.end(id, &attempt.id, now));
@@ -230,21 +233,46 @@ impl Desk {
         if beside.counts != is_silent {
             return;
         }
-        beside.counts = !is_silent;
-        if is_silent {
-            let changes = self.tickets.vacate(&beside.pool, now);
+        let pool = beside.pool.clone();
+        let counts = if is_silent {
+            let changes = self.stand_up(attempt, &pool, now);
             self.note(changes, now);
+            false
         } else {
-            self.tickets.occupy(&beside.pool);
+            self.sit_down(attempt)
+        };
+        if let Some(beside) = self.beside.get_mut(&attempt.id) {
+            beside.counts = counts;
         }
     }
 
     fn occupy(&mut self, attempt: &Attempt) {
         let pool = &attempt.opening.pool;
         if !pool.is_empty() && !self.beside.contains_key(&attempt.id) {
-            self.tickets.occupy(pool);
-            self.beside.insert(attempt.id.clone(), Beside { pool: pool.clone(), counts: true });
+            let counts = self.sit_down(attempt);
+            self.beside.insert(attempt.id.clone(), Beside { pool: pool.clone(), counts });
         }
+    }
+
+    /// Takes a place in the attempt's pool, if it may have one there; true if it does.
+    fn sit_down(&mut self, attempt: &Attempt) -> bool {
+        let is_free = match attempt.seat() {
+            None => false,
+            Some(Seat::Own) => true,
+            Some(Seat::OfJob(job)) => self.seated.insert(job),
+        };
+        if is_free {
+            self.tickets.occupy(&attempt.opening.pool);
+        }
+        is_free
+    }
+
+    /// Gives the place back that an attempt took.
+    fn stand_up(&mut self, attempt: &Attempt, pool: &str, now: Now) -> Vec<Change> {
+        if let Some(Seat::OfJob(job)) = attempt.seat() {
+            self.seated.remove(&job);
+        }
+        self.tickets.vacate(pool, now)
     }
 
     /// Rings when a ticket changes.
@@ -255,7 +283,7 @@ impl Desk {
     /// Whether nothing is left of any ticket but how it ended.
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
-        let nobody = self.beside.is_empty() && self.left.is_empty();
+        let nobody = self.beside.is_empty() && self.seated.is_empty() && self.left.is_empty();
         nobody && self.tickets.is_empty() && self.bells.is_empty() && self.dirty.is_empty()
     }
 

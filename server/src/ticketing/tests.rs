@@ -7,7 +7,7 @@ use std::fs;
 
 use super::*;
 use crate::{
-    domain::{Key, Opening, Resources, SessionId, Source, Ticket},
+    domain::{Key, Opening, Resources, Seat, SessionId, Source, Ticket},
     placement::tickets::{End, Refused},
 };
 

@@ -144,7 +144,7 @@ impl Place {
         let length = body.len();
         write!(
             stream,
-            "{method} {path} HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\n{headers}Content-Length: {length}\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n{headers}Content-Length: {length}\r\n\
              Connection: close\r\n\r\n{body}"
         )
         .unwrap();

@@ -57,6 +57,7 @@ async fn a_client_that_does_not_begin_to_speak_is_cut_off_and_one_whose_call_run
         tokio::time::pause();
         assert_eq!(link.read(&mut [0]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
         let running = other.inner().requests().begin();
+        other.inner().requests().let_in();
         assert!(timeout(UNUSED * 10, other.read(&mut [0])).await.is_err(), "its call runs");
         drop(running);
         assert_eq!(other.read(&mut [0]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);

@@ -170,3 +170,60 @@ async fn a_request_that_runs_is_answered_when_the_server_stops_and_kept_connecti
     assert!(heard.ends_with("at last"), "{heard}");
     server.serving.await.unwrap();
 }
+
+/// What a client with this address hears at first who sends this on a connection that stays; `None` if it is closed.
+async fn heard_from(address: &str, server: &Running, sent: &str) -> Option<(TcpStream, String)> {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
+    let mut stream = socket.connect(server.address).await.ok()?;
+    stream.write_all(sent.as_bytes()).await.ok()?;
+    let mut begin = [0; 12];
+    stream.read_exact(&mut begin).await.ok()?;
+    Some((stream, String::from_utf8(begin.to_vec()).unwrap()))
+}
+
+#[tokio::test]
+async fn who_is_let_in_nowhere_leaves_places_for_probes_and_for_those_who_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("access.toml");
+    let token = crate::identity::hash("secret");
+    let text = format!("[[token]]\nname = \"one\"\nsha256 = \"{token}\"\nroles = [\"reader\"]\n");
+    std::fs::write(&file, text).unwrap();
+    let guard = crate::guard::Guard::open(Some(file), Arc::new(Metrics::new())).unwrap();
+    let guarded = axum::middleware::from_fn_with_state((guard, false), super::super::guarded::guarded);
+    let router = Router::new().route("/livez", get(async || "ok")).route("/metrics", get(async || "many"));
+    let server = start(PATIENT, router.layer(guarded)).await;
+    let mut strangers = Vec::new();
+    for path in ["/metrics", "/livez"].repeat(8) {
+        let sent = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+        strangers.extend(heard_from("127.0.0.1", &server, &sent).await);
+    }
+    let heard: Vec<&str> = strangers.iter().map(|(_, begin)| begin.as_str()).collect();
+    assert_eq!(
+        heard,
+        ["HTTP/1.1 401", "HTTP/1.1 200"].repeat(2),
+        "half of the places, while nobody else is there"
+    );
+    let reader = "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\n\r\n";
+    let mut readers = Vec::new();
+    for _ in 0..3 {
+        let (stream, begin) = heard_from("127.0.0.2", &server, reader).await.unwrap();
+        assert_eq!(begin, "HTTP/1.1 200", "of those who are let in there may be any number");
+        readers.push(stream);
+    }
+    let probe = heard_from("127.0.0.3", &server, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert_eq!(probe.unwrap().1, "HTTP/1.1 200");
+}
+
+#[tokio::test]
+async fn who_is_let_in_nowhere_is_cut_off_however_often_he_asks() {
+    let server = start(Bounds { head: SOON, ..PATIENT }, hello()).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let mut heard = [0; 1024];
+    loop {
+        let asked = stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        if asked.is_err() || stream.read(&mut heard).await.unwrap_or(0) == 0 {
+            break;
+        }
+    }
+}

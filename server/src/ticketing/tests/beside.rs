@@ -113,3 +113,40 @@ async fn of_a_ticket_that_ended_before_a_restart_is_told_that_it_may_have_ended(
     })
     .await;
 }
+
+#[tokio::test]
+async fn attempts_that_are_not_trusted_hold_up_no_ticket_but_one_for_each_proven_job() {
+    let site = Site::new();
+    let of = |name: &str, proven: bool| {
+        let mut attempt = beside(name, "big");
+        (attempt.opening.untrusted, attempt.opening.proven) = (true, proven);
+        attempt
+    };
+    let (forged, first, second) = (of("forged", false), of("x:7", true), of("x:7.2/3", true));
+    site.run(&[], async |ticketing: &Ticketing| {
+        ticketing.begin(&forged);
+        let missed = Opening { ticket: Some(id("gone")), ..forged.opening.clone() };
+        ticketing.begin(&Attempt {
+            id: AttemptId::parse("late").unwrap(),
+            opening: missed,
+            ..forged.clone()
+        });
+        ticketing.hear([(&forged, false)].into_iter());
+        assert_eq!(ticketing.wanted("big"), 0);
+        ticketing.begin(&first);
+        ticketing.begin(&second);
+        assert_eq!(ticketing.wanted("big"), 1, "of one job");
+        // the next of the job takes the place of one that has ended, and of one that is silent
+        ticketing.end(&first, false);
+        ticketing.hear([(&second, false)].into_iter());
+        assert_eq!(ticketing.wanted("big"), 1);
+        ticketing.begin(&first);
+        ticketing.hear([(&second, true), (&first, false)].into_iter());
+        assert_eq!(ticketing.wanted("big"), 1);
+        ticketing.end(&second, false);
+        assert_eq!(ticketing.wanted("big"), 1, "it had given its place back");
+        ticketing.end(&first, false);
+        assert_eq!(open(ticketing, "a", 1).await, "granted");
+    })
+    .await;
+}

@@ -185,8 +185,9 @@ fn only_a_rule_puts_a_ticket_into_a_pool_of_rules_and_it_looks_at_what_is_proven
     elsewhere.key.git_ref = "main".into();
     assert_eq!(ruled(elsewhere), "other");
     // also where the rule would send it elsewhere just now
-    let _busy: Vec<_> =
-        (0..9).map(|_| site.placing.places().hold("other", &Resources::default(), false)).collect();
+    let _busy: Vec<_> = (0..9)
+        .map(|_| site.placing.places().hold("other", &Resources::default(), false, Some(Seat::Own)))
+        .collect();
     assert_eq!(claims.claim(&proven("team/x", "main", "ann"), &id("t"), to_other()).unwrap().pool, "other");
     assert_eq!(
         claims.claim(&proven("team/x", "main", "ann"), &id("t"), about("team/x", "zlib")).unwrap().pool,
