@@ -31,7 +31,8 @@ impl Worker {
                 let has_ticket = attempt.opening.ticket.is_some();
                 let places = self.parts.placing.places();
                 let place = places.hold(&attempt.opening.pool, &attempt.resources, has_ticket);
-                let session = Session { place, ..Session::new(Arc::new(attempt.clone()), self.now()) };
+                let share = self.shares.of_taken_up(attempt);
+                let session = Session { place, share, ..Session::new(Arc::new(attempt.clone()), self.now()) };
                 let store = fed.then(|| self.parts.store.clone());
                 self.begin_to_take_up(store, session, &mut reading).await?;
             }
