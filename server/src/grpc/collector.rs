@@ -66,11 +66,11 @@ impl Collector for CollectorService {
         let (ingest, placing) = (self.ingest.clone(), self.placing.clone());
         let answers = stream.serve(|outbound, admitted, stopping| async move {
             let stream = AgentStream {
-                caller,
                 admitted,
                 ingest,
                 placing,
-                handle: StreamHandle::new(),
+                handle: StreamHandle::of(Arc::clone(&caller)),
+                caller,
                 attempts: HashSet::new(),
                 underway: Underway::default(),
                 outbound,
@@ -250,7 +250,12 @@ impl AgentStream {
             return Err(Fault::new("hello.attempt", description).into());
         }
         let (ticket, project) = (attempt.opening.ticket.clone(), attempt.key.project.clone());
-        let opened = self.ingest.open(attempt, &self.handle).await?;
+        let opened = self.ingest.open(attempt, &self.handle).await;
+        if let Err(Refusal::Exceeded(exceeded)) = &opened {
+            // found where the attempts are, and counted where all is that goes beyond a bound
+            let _refused = self.admitted.within(|_caller| Err::<(), _>(exceeded.clone()));
+        }
+        let opened = opened?;
         let mut welcome = pb::Welcome {
             attempt: id.to_string(),
             acknowledged: opened.acknowledged,

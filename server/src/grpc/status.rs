@@ -52,7 +52,10 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Status {
         Refusal::NotOpen(_) | Refusal::Gap { .. } | Refusal::Running(_) => Code::FailedPrecondition,
         Refusal::Held(_) | Refusal::Ousted(_) => Code::AlreadyExists,
         Refusal::Replaced(_) => Code::Aborted,
-        Refusal::Full(_) | Refusal::Crowded(_) | Refusal::Judged { .. } => Code::ResourceExhausted,
+        Refusal::Full(_) | Refusal::FullOfUntrusted(_) | Refusal::Crowded(_) | Refusal::Judged { .. } => {
+            Code::ResourceExhausted
+        }
+        Refusal::Exceeded(exceeded) => return of_exceeded(exceeded),
         Refusal::Unwritable(_) | Refusal::Unreadable(_) | Refusal::Stopping => Code::Unavailable,
     };
     match refusal.retry_after() {

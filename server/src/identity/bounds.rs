@@ -91,7 +91,8 @@ impl Bounds {
         Self {
             calls: most(self.calls, Self::OF_FLEET.calls),
             verdicts: most(self.verdicts, Self::OF_FLEET.verdicts),
-            open_attempts: most(self.open_attempts, Self::OF_FLEET.open_attempts),
+            // as many builds may run as its agents have streams, and a few more
+            open_attempts: most(self.open_attempts, 4 * Self::OF_FLEET.open_attempts),
             keys_per_hour: most(self.keys_per_hour, Self::OF_FLEET.keys_per_hour),
             labels_per_hour: most(self.labels_per_hour, Self::OF_FLEET.labels_per_hour),
             ..self

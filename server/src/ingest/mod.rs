@@ -26,6 +26,7 @@ mod round;
 mod session;
 mod settle;
 mod settling;
+mod shares;
 mod silence;
 mod stage;
 mod start;

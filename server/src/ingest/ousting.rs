@@ -61,7 +61,7 @@ impl Worker {
         Ok(())
     }
 
-    async fn drop_stored(&mut self, id: &AttemptId) -> Result<(), Refusal> {
+    pub(super) async fn drop_stored(&mut self, id: &AttemptId) -> Result<(), Refusal> {
         store::forget(&self.parts.store, id).await.map_err(unwritable)?;
         // the walk over samples remembers whose it saw last
         self.pass.last = None;

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::domain::{AttemptId, Fault};
+use crate::{
+    domain::{AttemptId, Fault},
+    identity::Exceeded,
+};
 
 /// Why a request to the ingest was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +64,14 @@ pub(crate) enum Refusal {
     /// Too many attempts are open.
     #[error("{0} attempts are open, which is the bound; come back later")]
     Full(usize),
+    /// Untrusted callers have as many open as they may have together.
+    #[error(
+        "{0} attempts of callers who are not trusted are open, which is the bound for all of them together; come back later"
+    )]
+    FullOfUntrusted(usize),
+    /// The caller has as many open as he may have.
+    #[error("{0}")]
+    Exceeded(Exceeded),
     /// The store refuses to write.
     #[error("the store cannot write: {0}; nothing that was acknowledged is lost, come back later")]
     Unwritable(String),
@@ -76,7 +87,8 @@ impl Refusal {
     /// When it is worth trying again; `None` if the same request will be refused again.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Full(_) => Some(Duration::from_secs(30)),
+            Self::Full(_) | Self::FullOfUntrusted(_) => Some(Duration::from_secs(30)),
+            Self::Exceeded(exceeded) => Some(exceeded.after),
             Self::Crowded(_) => Some(Duration::from_secs(10)),
             Self::Unwritable(_) | Self::Unreadable(_) => Some(Duration::from_secs(5)),
             Self::Stopping => Some(Duration::from_secs(2)),
@@ -97,6 +109,8 @@ impl Refusal {
             Self::Judged { .. } => "judged",
             Self::Crowded(_) => "crowded",
             Self::Full(_) => "full",
+            Self::FullOfUntrusted(_) => "full_of_untrusted",
+            Self::Exceeded(_) => "exceeded",
             Self::Unwritable(_) => "unwritable",
             Self::Unreadable(_) => "unreadable",
             Self::Stopping => "stopping",

@@ -12,9 +12,10 @@ use std::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::refusal::Refusal;
+use super::{refusal::Refusal, shares::Share};
 use crate::{
     domain::{Attempt, AttemptId, Exit, Fault, Millis, Phase, Progress, Sample, Told, Totals},
+    identity::Identity,
     placing::Held,
 };
 
@@ -25,14 +26,22 @@ pub(crate) struct StreamHandle {
     /// Ends the stream because the same agent has opened a newer one, or the agent of a job its own attempt.
     pub(crate) replaced: CancellationToken,
     ousted: Arc<OnceLock<AttemptId>>,
+    /// Whose it is.
+    pub(super) caller: Arc<Identity>,
 }
 
 impl StreamHandle {
-    /// A new stream.
+    /// A new stream of somebody for whom nothing is bounded.
+    #[cfg(test)]
     pub(crate) fn new() -> Self {
+        Self::of(Identity::anyone())
+    }
+
+    /// A new stream of this caller.
+    pub(crate) fn of(caller: Arc<Identity>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { id, replaced: CancellationToken::new(), ousted: Arc::default() }
+        Self { id, replaced: CancellationToken::new(), ousted: Arc::default(), caller }
     }
 
     /// Ends the stream, because an attempt that it wrote is that of a job whose own agent has come.
@@ -97,6 +106,8 @@ pub(crate) struct Session {
     pub(crate) heard: Heard,
     /// Its place in the pool it runs in, where that is known.
     pub(crate) place: Option<Held>,
+    /// Its part of what may be open at once; `None` for one that was taken up at a start and counts among none but all.
+    pub(crate) share: Option<Arc<Share>>,
     /// What a CI system told of its end, which its agent has not told yet.
     pub(crate) told: Option<Arc<Told>>,
 }
@@ -121,6 +132,7 @@ impl Session {
             holder: None,
             heard,
             place: None,
+            share: None,
             told: None,
         }
     }
@@ -140,6 +152,11 @@ impl Session {
     /// Nobody was heard of for longer than `patience`: the agent is gone, or connected and stuck.
     pub(crate) fn is_silent(&self, now: Instant, patience: Duration) -> bool {
         now.saturating_duration_since(self.heard.moment) > patience
+    }
+
+    /// It was opened, teaches nothing, and nothing was ever measured of it.
+    pub(crate) fn is_unfed(&self) -> bool {
+        self.attempt.opening.untrusted && self.acknowledged == 0
     }
 
     /// Checks that `stream` may write.

@@ -1,16 +1,26 @@
 //! Attempts whose agent fell silent: after a while the server ends them itself, as lost.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
 
 use super::{
     close::Ending,
+    request::Change,
     session::{Finish, Session},
     worker::Worker,
 };
-use crate::{domain::Totals, placing::Held, store::Mode};
+use crate::{
+    domain::{Attempt, Totals},
+    placing::Held,
+    store::Mode,
+};
 
 /// Silent attempts that are closed in one step.
 const STEP: usize = 256;
+
+/// Silence after which an untrusted attempt goes of which nothing was ever measured: it says nothing and takes a place from others.
+const UNFED: Duration = Duration::from_hours(1);
 
 impl Worker {
     /// Gives places in pools back whose agents are silent for long enough, far before their attempts are closed: others wait. Those that are
@@ -44,6 +54,7 @@ impl Worker {
             // an agent cannot make itself heard over a store that takes nothing: the patience begins anew when it does
             return false;
         }
+        let unfed = self.drop_unfed(now).await;
         let silent = self.sessions.values().filter(|session| session.is_silent(now, patience)).take(STEP);
         let endings: Vec<_> =
             silent.map(|s| Ending { finish: abandoned(s), stream: None, answer: None }).collect();
@@ -51,7 +62,23 @@ impl Worker {
         self.seal_all(endings).await;
         self.count_open();
         // a store that takes nothing is tried again later
-        full && self.sessions.len() < before
+        unfed || (full && self.sessions.len() < before)
+    }
+
+    /// Drops untrusted attempts that were opened and never fed, some of them, without a word in the history; true if there may be more.
+    async fn drop_unfed(&mut self, now: Instant) -> bool {
+        let unfed = self.sessions.values().filter(|s| s.is_unfed() && s.is_silent(now, UNFED));
+        let unfed: Vec<Arc<Attempt>> = unfed.take(STEP).map(|s| Arc::clone(&s.attempt)).collect();
+        for attempt in &unfed {
+            if let Err(refusal) = self.drop_stored(&attempt.id).await {
+                tracing::warn!(attempt = %attempt.id, error = %refusal, "could not drop an attempt without samples");
+                return false;
+            }
+            self.sessions.remove(&attempt.id);
+            self.parts.ticketing.end(attempt, false);
+            drop(self.changes.send(Change::Ended(attempt.id.clone())));
+        }
+        unfed.len() == STEP
     }
 }
 
@@ -95,6 +122,30 @@ mod tests {
         memory.accept_commits();
         assert_eq!(swept_after(&mut worker, minute).await, 1, "its agent is given time to come back");
         assert_eq!(swept_after(&mut worker, fixture::PATIENCE).await, 0, "it did not");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_trusted_and_was_never_fed_goes_after_an_hour_and_leaves_nothing() {
+        let store = Store::memory();
+        let (_ingest, mut worker) = fixture::ingest(&store, 10);
+        worker.parts.abandon_after = Duration::from_hours(24);
+        for (id, untrusted, acknowledged) in [("empty", true, 0), ("fed", true, 1), ("trusted", false, 0)] {
+            let mut attempt = fixture::attempt(id);
+            attempt.opening.untrusted = untrusted;
+            let mut batch = Batch::default();
+            crate::store::put_attempt(&mut batch, &attempt).unwrap();
+            store.commit(batch).await.unwrap();
+            let session = Session { acknowledged, ..Session::new(attempt.clone().into(), worker.now()) };
+            worker.sessions.insert(attempt.id, session);
+        }
+        assert_eq!(swept_after(&mut worker, Duration::from_mins(59)).await, 3);
+        assert_eq!(swept_after(&mut worker, Duration::from_mins(2)).await, 2);
+        let open = crate::store::open_attempts(&store).await.unwrap();
+        let mut open: Vec<&str> = open.iter().map(|attempt| attempt.id.as_str()).collect();
+        open.sort_unstable();
+        assert_eq!(open, ["fed", "trusted"]);
+        let gone = crate::domain::AttemptId::parse("empty").unwrap();
+        assert_eq!(crate::store::read_summary(&store, &gone).await, Ok(None));
     }
 
     #[tokio::test(start_paused = true)]

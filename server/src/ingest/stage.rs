@@ -32,11 +32,11 @@ impl Worker {
     ) {
         let result = match self.latest(round, &attempt.id) {
             Some(open) if open.attempt.yields_to(&attempt) => match self.oust_open(round, &attempt).await {
-                Ok(()) => self.first_opening(round, &attempt).await,
+                Ok(()) => self.first_opening(round, &attempt, stream).await,
                 Err(refusal) => Err(refusal),
             },
             Some(session) => Ok(Some(session)),
-            None => self.first_opening(round, &attempt).await,
+            None => self.first_opening(round, &attempt, stream).await,
         };
         let result = match result {
             Ok(Some(mut session)) => session.take(&attempt, stream).map(|()| Some(session)),
@@ -45,6 +45,7 @@ impl Worker {
         match result {
             Ok(Some(mut session)) => {
                 session.heard = self.now();
+                session.share = self.shares.known(session.share.take(), stream);
                 if let Some(open) = self.sessions.get_mut(&attempt.id) {
                     // also if this round cannot be put on disk
                     open.heard = session.heard;
@@ -63,6 +64,7 @@ impl Worker {
         &mut self,
         round: &mut Round,
         attempt: &Attempt,
+        stream: &StreamHandle,
     ) -> Result<Option<Session>, Refusal> {
         match self.sealed(&attempt.id).await? {
             // its agent has not seen the end of the delivery
@@ -78,8 +80,10 @@ impl Worker {
         if open >= self.parts.open_attempts {
             return Err(Refusal::Full(self.parts.open_attempts));
         }
+        let share = self.shares.of_new(attempt, stream, self.parts.open_attempts)?;
         store::put_attempt(&mut round.batch, attempt).map_err(unwritable)?;
         let mut session = Session::new(Arc::new(attempt.clone()), self.now());
+        session.share = Some(share);
         round.begun.push(Arc::clone(&session.attempt));
         session.told = self.remembered.of(&attempt.id).cloned();
         session.place = self.parts.placing.hold(attempt);

@@ -29,7 +29,8 @@ impl Worker {
             let fed = store::have_samples(&self.parts.store, &ids).await?;
             for (attempt, fed) in attempts.iter().zip(fed) {
                 let place = self.parts.placing.hold(attempt);
-                let session = Session { place, ..Session::new(Arc::new(attempt.clone()), self.now()) };
+                let share = self.shares.of_taken_up(attempt);
+                let session = Session { place, share, ..Session::new(Arc::new(attempt.clone()), self.now()) };
                 let store = fed.then(|| self.parts.store.clone());
                 self.begin_to_take_up(store, session, &mut reading).await?;
             }

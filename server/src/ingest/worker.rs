@@ -25,6 +25,7 @@ use super::{
     round::{RESERVE_OPERATIONS, Round},
     session::{Heard, Session, StreamHandle},
     settle::Remembered,
+    shares::Shares,
     unsettled::Unsettled,
 };
 use crate::{domain::AttemptId, identity::Identity, store::BATCH_OPERATIONS};
@@ -53,6 +54,8 @@ pub(crate) struct Worker {
     queue: mpsc::Receiver<Request>,
     /// As they are on disk.
     pub(super) sessions: HashMap<AttemptId, Session>,
+    /// Who has how many of them.
+    pub(super) shares: Shares,
     /// What goes to the disk next. Empty while requests are worked on, which have it then.
     pub(super) round: Round,
     /// What is on its way there.
@@ -83,6 +86,7 @@ impl Worker {
             parts,
             queue,
             sessions: HashMap::new(),
+            shares: Shares::default(),
             round: Round::default(),
             flight: Flight::default(),
             changes,
