@@ -42,6 +42,7 @@ mod shadow;
 mod squatter;
 mod stop;
 mod store_ops;
+mod stranger;
 mod tenants;
 mod ticket_access;
 mod tickets;

@@ -1,0 +1,110 @@
+//! Somebody without a token, where stock Spack is let in so: he asks for sizes, and neither teaches, nor blocks, nor learns of anybody.
+
+use std::fs;
+
+use plimsoll_proto::v1::{
+    self as pb, placement_client::PlacementClient, predictor_client::PredictorClient,
+    stats_client::StatsClient,
+};
+use plimsoll_tests::{Programs, Sender, Server, batch, finish, hello};
+use tonic::{
+    Code, Request, Response, Status,
+    transport::{Channel, Endpoint},
+};
+
+use crate::access::TOKENS;
+
+const OURS: &str = "ci.example:7";
+/// The token of whoever runs the job, who is trusted.
+const RUNNER: &str = "runner-secret";
+
+struct Site {
+    _dir: tempfile::TempDir,
+    server: Server,
+    channel: Channel,
+}
+
+impl Site {
+    /// With a failed attempt of ours.
+    async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let access = dir.path().join("access.toml");
+        fs::write(&access, format!("[anonymous]\nroles = [\"caller\"]\n{TOKENS}")).unwrap();
+        let options = ["--access-file", &access.display().to_string()];
+        let server = Server::start_with(Programs::for_tests(), &dir.path().join("data"), &options).unwrap();
+        let channel = Endpoint::new(server.url()).unwrap().connect().await.unwrap();
+        let mut stream = Sender::open_as(channel.clone(), RUNNER).await.unwrap();
+        stream.exchange(hello(OURS, "zlib")).await.unwrap();
+        stream.exchange(batch(OURS, 1, 3)).await.unwrap();
+        stream.exchange(finish(OURS, 3, Some(1))).await.unwrap();
+        Self { _dir: dir, server, channel }
+    }
+
+    async fn judged(&self, token: &str, number: u32) -> Result<pb::Verdict, Status> {
+        let asked = pb::ShouldRetryRequest {
+            attempt: OURS.into(),
+            container_reason: "OOMKilled".into(),
+            number,
+            ..Default::default()
+        };
+        let mut predictor = PredictorClient::new(self.channel.clone());
+        let answer = predictor.should_retry(with(token, asked)).await;
+        answer.map(|answer| answer.into_inner().verdict.unwrap())
+    }
+
+    /// The verdict that is kept of ours.
+    async fn kept(&self) -> Option<pb::Verdict> {
+        let asked = pb::GetAttemptRequest { attempt: OURS.into(), ..Default::default() };
+        let mut stats = StatsClient::new(self.channel.clone());
+        stats.get_attempt(with("reader-secret", asked)).await.unwrap().into_inner().verdict
+    }
+
+    /// How many attempts an explanation names.
+    async fn named(&self, token: &str) -> usize {
+        let asked = pb::PredictRequest { key: Some(key()), ..Default::default() };
+        let mut predictor = PredictorClient::new(self.channel.clone());
+        predictor.explain(with(token, asked)).await.unwrap().into_inner().attempts.len()
+    }
+}
+
+fn key() -> pb::Key {
+    pb::Key { package: "zlib".into(), ..pb::Key::default() }
+}
+
+/// A question with a token, or without one.
+fn with<T>(token: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    if !token.is_empty() {
+        request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+    }
+    request
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_gets_sizes_and_leaves_no_verdict_behind_however_often_he_asks() {
+    let site = Site::start().await;
+    let asked = pb::PredictRequest { key: Some(key()), ..Default::default() };
+    assert!(PredictorClient::new(site.channel.clone()).predict(asked).await.is_ok());
+    assert_eq!(site.server.get("/v1/allocation?spec=zlib@1.3%20arch=a").unwrap().0, 200);
+
+    for number in 1..=70 {
+        site.judged("", number).await.unwrap();
+    }
+    assert_eq!(site.kept().await, None);
+    assert_eq!(site.named("").await, 0);
+    let ours = site.judged(RUNNER, 1).await.unwrap();
+    assert_eq!(site.kept().await, Some(ours), "who is trusted asks as before");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_opens_no_tickets() {
+    let site = Site::start().await;
+    let open = async |token: &str, ticket: &str| {
+        let (key, owner) = (Some(key()), "somebody".to_owned());
+        let asked = pb::OpenTicketRequest { ticket: ticket.into(), key, owner, ..Default::default() };
+        let opened = PlacementClient::new(site.channel.clone()).open_ticket(with(token, asked)).await;
+        opened.map(Response::into_inner).map_err(|status| status.code())
+    };
+    assert_eq!(open("", "a").await.map(drop), Err(Code::Unauthenticated));
+    assert!(open(RUNNER, "a").await.is_ok());
+}
