@@ -70,7 +70,7 @@ impl Worker {
             // its agent has not seen the end of the delivery
             Some(sealed) if sealed.is_of(attempt) => return Ok(None),
             Some(sealed) if sealed.yields_to(attempt) => {
-                self.oust_ended(round, attempt, &sealed.key.project).await?
+                self.oust_ended(round, attempt, &sealed.key.project).await?;
             }
             Some(_) => return Err(Refusal::Held(attempt.id.clone())),
             None => {}
