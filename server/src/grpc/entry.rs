@@ -89,6 +89,7 @@ where
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::Notify;
     use tower::{Layer as _, ServiceExt as _, service_fn};
 
     use super::*;
@@ -113,21 +114,20 @@ mod tests {
         assert!(text.contains("plimsoll_grpc_calls_failed_total{kind=\"resource_exhausted\"} 1"), "{text}");
     }
 
+    /// Comes when the message has come to its end, which may never be.
+    async fn answered(message: Arc<Notify>) -> Result<http::Response<Body>, Infallible> {
+        message.notified().await;
+        Ok(http::Response::new(Body::new("a word".to_owned())))
+    }
+
     #[tokio::test]
     async fn a_caller_has_so_many_calls_at_once_until_their_answers_are_gone_and_those_that_last_are_streams()
     {
         let one = OneStream::new(Role::Caller);
         let entry = Entry { guard: one.guard(), ..entry() };
-        // a message that does not come to its end keeps the call from its answer
-        let finish = Arc::new(tokio::sync::Notify::new());
+        let finish = Arc::new(Notify::new());
         let message = Arc::clone(&finish);
-        let service = service_fn(move |_request: http::Request<()>| {
-            let message = Arc::clone(&message);
-            async move {
-                message.notified().await;
-                Ok(http::Response::new(Body::new("a word".to_owned())))
-            }
-        });
+        let service = service_fn(move |_request: http::Request<()>| answered(Arc::clone(&message)));
         let call = |rpc: &str| {
             let request = http::Request::builder().uri(format!("/plimsoll.v1.Predictor/{rpc}"));
             let request = request.header("authorization", "Bearer secret").body(()).unwrap();
