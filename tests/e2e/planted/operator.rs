@@ -29,7 +29,7 @@ pub(super) async fn mistakes(place: &Place) {
         fs::write(&file, format!("{wrong}{right}")).unwrap();
         let pid = i32::try_from(place.webhook.server.pid()).unwrap();
         kill(Pid::from_raw(pid), Signal::SIGHUP).unwrap();
-        let named = |log: &String| log.matches("the file of access is refused").count() > number;
+        let named = |log: &String| log.matches("files are refused").count() > number;
         eventually("the mistake is named", log, named).await;
     }
 }
