@@ -28,7 +28,7 @@ fn access() -> String {
     let table = |name: &str, role: &str, projects: &str| {
         let sum = sha256(name);
         format!(
-            "[[token]]\nname = \"{name}\"\nsha256 = \"{sum}\"\nroles = [\"{role}\"]\nprojects = [{projects}]\n"
+            "[[token]]\nname = \"of-{name}\"\nsha256 = \"{sum}\"\nroles = [\"{role}\"]\nprojects = [{projects}]\n"
         )
     };
     [

@@ -32,7 +32,7 @@ impl Site {
     fn start() -> Self {
         let (dir, issuer) = (tempfile::tempdir().unwrap(), Issuer::start().unwrap());
         let root =
-            format!("[[token]]\nname = \"all\"\nsha256 = \"{}\"\nroles = [\"reader\"]\n", sha256("all"));
+            format!("[[token]]\nname = \"of-all\"\nsha256 = \"{}\"\nroles = [\"reader\"]\n", sha256("all"));
         let access = format!("{TOKENS}{root}[[issuer]]\nissuer = \"{}\"\n{GRANTS}", issuer.url);
         fs::write(dir.path().join("access.toml"), access).unwrap();
         let server = serve(&dir);

@@ -85,7 +85,7 @@ fn described(text: &str, found: &mut BTreeSet<String>) {
 fn access() -> String {
     let token = |name: &str, roles: &str, projects: &str| {
         format!(
-            "[[token]]\nname = \"{name}\"\nsha256 = \"{}\"\nroles = [{roles}]\nprojects = [{projects}]\ntrusted = true\n",
+            "[[token]]\nname = \"of-{name}\"\nsha256 = \"{}\"\nroles = [{roles}]\nprojects = [{projects}]\ntrusted = true\n",
             sha256(name)
         )
     };
