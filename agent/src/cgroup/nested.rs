@@ -27,6 +27,12 @@ pub(super) struct Counts {
 }
 
 impl Counts {
+    /// What is known of a group after another look at it. What it has counted never becomes less: a file that goes while the group
+    /// is removed reads as nothing.
+    fn seen_again(self, now: Self) -> Self {
+        Self { kills: self.kills.max(now.kills), failures: self.failures.max(now.failures), tasks: now.tasks }
+    }
+
     fn add(self, other: Self) -> Self {
         Self {
             kills: self.kills.saturating_add(other.kills),
@@ -92,7 +98,7 @@ impl Nested {
             }
             // removed while it was looked at: what was known before stays, until the next look misses it
             let before = known.entry(group).or_default();
-            *before = counts.unwrap_or(*before);
+            *before = counts.map_or(*before, |now| before.seen_again(now));
         }
     }
 }
@@ -138,6 +144,20 @@ mod tests {
         assert_eq!(nested.read(), Counts { kills: 3, failures: 20, tasks: 0 });
         group(&fake, "new", 5);
         assert_eq!(nested.read(), Counts { kills: 8, failures: 30, tasks: 2 });
+    }
+
+    #[test]
+    fn a_group_that_is_looked_at_while_it_is_removed_keeps_what_it_had_counted() {
+        let fake = FakeKernel::new();
+        fake.write("/g/memory.failcnt", "0\n");
+        let mut nested = Nested::new(fake.kernel().path("/g"));
+        group(&fake, "a", 2);
+        assert_eq!(nested.read(), Counts { kills: 2, failures: 10, tasks: 2 });
+        // the kernel takes the files away one by one
+        fs::remove_file(fake.kernel().path("/g/a/memory.failcnt")).unwrap();
+        assert_eq!(nested.read(), Counts { kills: 2, failures: 10, tasks: 2 });
+        fs::remove_dir_all(fake.kernel().path("/g/a")).unwrap();
+        assert_eq!(nested.read(), Counts { kills: 2, failures: 10, tasks: 0 });
     }
 
     #[test]
