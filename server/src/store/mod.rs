@@ -33,6 +33,7 @@ mod lane;
 mod look;
 mod marker;
 mod memory;
+mod nicer;
 mod offline;
 mod packed;
 mod packer;

@@ -1,5 +1,5 @@
-//! Threads that pack samples while nobody waits for it. Packing keeps a core busy for milliseconds at a time, so it yields to whatever answers somebody:
-//! these threads are nicer than all others of the process.
+//! Threads that pack samples while nobody waits for it. Packing keeps a core busy for milliseconds at a time, so it yields to whatever
+//! answers somebody.
 
 use std::sync::OnceLock;
 
@@ -8,11 +8,10 @@ use tokio::{
     task::JoinError,
 };
 
+use super::nicer;
+
 /// Threads. What waits for them is bounded by those who call.
 const THREADS: usize = 2;
-/// Added to the niceness of the process: a third of the time of a thread that is not nice, where both want a core (each step takes
-/// a fifth, `sched(7)`).
-const NICER: i32 = 5;
 
 /// Runs `work` on a thread that yields to others.
 ///
@@ -30,14 +29,12 @@ pub(super) async fn pack_aside<T: Send + 'static>(
 }
 
 fn start() -> Option<Runtime> {
-    let yielding = || {
-        if let Err(error) = rustix::process::nice(NICER) {
-            tracing::debug!(%error, "threads that pack are as any other");
-        }
-    };
     let mut builder = Builder::new_current_thread();
-    let started =
-        builder.thread_name("packer").max_blocking_threads(THREADS).on_thread_start(yielding).build();
+    let started = builder
+        .thread_name("packer")
+        .max_blocking_threads(THREADS)
+        .on_thread_start(nicer::yield_to_others)
+        .build();
     started.map_err(|error| tracing::warn!(%error, "no threads of their own for packing samples")).ok()
 }
 
@@ -49,7 +46,7 @@ mod tests {
     async fn whoever_packs_yields_to_others() {
         let nice = || rustix::process::nice(0).unwrap();
         let own = nice();
-        assert_eq!(pack_aside(nice).await.unwrap(), (own + NICER).min(19));
+        assert_eq!(pack_aside(nice).await.unwrap(), (own + nicer::NICER).min(19));
         assert_eq!(nice(), own, "the others are as they were");
     }
 }

@@ -21,6 +21,7 @@ use super::{
     errors::CommitError,
     kv::{BATCH_BYTES, Batch, Committed, Mode},
     marker::{FORMAT_VERSION, Marker, State},
+    nicer,
     plan::plan,
     shared::Shared,
     snapshot::Rescue,
@@ -108,6 +109,7 @@ impl Writer {
 
     /// Serves the queue until it is closed or nobody holds its other end.
     pub(super) fn run(mut self) {
+        nicer::yield_to_others();
         loop {
             match self.carried.take().map_or_else(|| self.queue.recv_timeout(RETRY_EVERY), Ok) {
                 Ok(Message::Commit(first)) => self.turn(first),
