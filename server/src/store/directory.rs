@@ -48,16 +48,11 @@ impl Directory {
             }
             Err(error) => return Err(OpenError::io("open", path)(error)),
         }
-        match Marker::read(path)? {
-            Some(marker) if marker.state == State::Filling => {
-                return Err(OpenError::HalfRestored { dir: path.to_owned() });
-            }
-            Some(_) => {}
-            None => check_empty(path)?,
-        }
+        // before anything is written into what may be somebody else's
+        marker_of(path)?;
         let directory = Self { path: path.to_owned(), _lock: Some(lock(path)?) };
-        // Again, because another process may have made the store before it let the lock go.
-        let marker = if let Some(marker) = Marker::read(path)? {
+        // again, because another process may have made the store, or half of it, before it let the lock go
+        let marker = if let Some(marker) = marker_of(path)? {
             marker
         } else {
             let marker = Marker::new();
@@ -258,16 +253,29 @@ pub(super) fn remove_all(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Makes a directory and what leads to it, durably.
+/// Makes a directory and what leads to it, durably: each name stands in the directory above.
 fn create(path: &Path) -> Result<(), OpenError> {
+    let made: Vec<&Path> =
+        path.ancestors().take_while(|dir| dir.try_exists().is_ok_and(|there| !there)).collect();
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(OpenError::io("create", path))?;
     }
     make_private(path)?;
-    match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => sync_dir(Path::new(".")),
-        Some(parent) => sync_dir(parent),
-        None => Ok(()),
+    for above in made.into_iter().filter_map(Path::parent) {
+        sync_dir(if above.as_os_str().is_empty() { Path::new(".") } else { above })?;
+    }
+    Ok(())
+}
+
+/// The marker of a store that can be opened; none where a new one can be made.
+fn marker_of(path: &Path) -> Result<Option<Marker>, OpenError> {
+    let marker = Marker::read(path)?;
+    match &marker {
+        Some(marker) if marker.state == State::Filling => {
+            Err(OpenError::HalfRestored { dir: path.to_owned() })
+        }
+        Some(_) => Ok(marker),
+        None => check_empty(path).map(|()| None),
     }
 }
 
