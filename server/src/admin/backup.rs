@@ -38,16 +38,20 @@ impl Live {
     /// The next bytes, never empty; `None` at the end.
     ///
     /// # Errors
-    /// The store cannot be read, or changes faster than it is read. The archive is then cut short.
+    /// The store cannot be read, or changes faster than it is read. The archive is then cut short, and says nothing more: whoever reads it
+    /// misses its end.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Option<Vec<u8>>> {
         if let Some(head) = self.head.take() {
             return Ok(Some(head));
         }
-        while let Some(packer) = &mut self.packer {
+        while let Some(mut packer) = self.packer.take() {
             let Some(entries) = self.snapshot.next().await? else {
-                return self.packer.take().map(Packer::end).transpose().map_err(Into::into);
+                return packer.end().map(Some).map_err(Into::into);
             };
-            let bytes = packer.take(entries)?;
+            // to compress takes milliseconds, in which the threads of the runtime answer some hundred questions
+            let work = move || packer.take(entries).map(|bytes| (packer, bytes));
+            let (packer, bytes) = tokio::task::spawn_blocking(work).await??;
+            self.packer = Some(packer);
             if !bytes.is_empty() {
                 return Ok(Some(bytes));
             }
