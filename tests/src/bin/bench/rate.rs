@@ -6,14 +6,15 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
+    thread,
     time::Duration,
 };
 
 use plimsoll_tests::{Sender, Server, bare::BareServer, batch, figures::Times, hello};
 use tokio::{
-    sync::Semaphore,
+    sync::{Semaphore, mpsc},
     task::JoinSet,
-    time::{Instant, MissedTickBehavior, interval, sleep},
+    time::{Instant, interval, sleep},
 };
 use tonic::Status;
 
@@ -21,8 +22,8 @@ use crate::{asking::question, ingest::BATCH, light::Light};
 
 /// Calls a second.
 const RATE: u32 = 20_000;
-/// Steps in which they are sent.
-const STEP: Duration = Duration::from_millis(1);
+/// Steps in which they are sent: what is sent at once is answered one after the other.
+const STEP: Duration = Duration::from_micros(250);
 const TIME: Duration = Duration::from_secs(10);
 /// Calls that wait for their answer at once; a call that finds no place counts as not sent.
 const IN_FLIGHT: usize = 4096;
@@ -53,11 +54,10 @@ pub(crate) async fn at_a_fixed_rate(server: &Server, bare: &BareServer) -> anyho
 async fn send(caller: &Light) -> anyhow::Result<Sent> {
     let places = Arc::new(Semaphore::new(IN_FLIGHT));
     let (mut calls, mut sent) = (JoinSet::new(), Sent::default());
-    let mut tick = interval(STEP);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    let each = u64::from(RATE / 1000);
-    for n in 0..u64::try_from(TIME.as_millis())? {
-        let due = tick.tick().await;
+    let (mut steps, mut n) = (steps(), 0);
+    let each = u64::from(RATE) * u64::try_from(STEP.as_micros())? / 1_000_000;
+    while let Some(due) = steps.recv().await {
+        n += 1;
         for call in 0..each {
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                 sent.refused += 1;
@@ -78,6 +78,20 @@ async fn send(caller: &Light) -> anyhow::Result<Sent> {
         sent.times.add(ended??);
     }
     Ok(sent)
+}
+
+/// When the calls are due. From a thread of its own: the runtime's clock goes in milliseconds, and is late by one.
+fn steps() -> mpsc::Receiver<Instant> {
+    let (step, steps) = mpsc::channel(IN_FLIGHT);
+    drop(tokio::task::spawn_blocking(move || {
+        let begin = Instant::now();
+        let mut due = begin;
+        while due - begin < TIME && step.blocking_send(due).is_ok() {
+            due += STEP;
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+    }));
+    steps
 }
 
 /// Calls that were sent, and those that were not.
