@@ -1,5 +1,5 @@
-//! Time to open a store of many summaries, and the memory that the server has then. Limits at a million: 5 s of processor time
-//! (so that another program on the machine does not decide), 600 MB.
+//! Time to open a store of many summaries, and the memory that the server has then. Limits at a million: 5 s from
+//! the start to the first answer (reading and understanding go on side by side), 600 MB.
 //!
 //! `cargo bench -p plimsoll-server --bench open [-- NUMBER..]`
 //!
@@ -110,7 +110,7 @@ fn measure(number: &str) -> Any<bool> {
         open(2),
         open(3)
     )?;
-    Ok((number.ends_with(LONG) || open(1) <= LIMIT_SECONDS) && open(3) <= LIMIT_MB)
+    Ok((number.ends_with(LONG) || open(0) <= LIMIT_SECONDS) && open(3) <= LIMIT_MB)
 }
 
 fn main() -> Any<ExitCode> {

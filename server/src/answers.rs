@@ -150,12 +150,12 @@ mod tests {
             for package in ["zlib", "hdf5", "zlib"] {
                 assert_eq!(asked(package), worked_out(package), "after {n} attempts");
             }
-            learned.learn(test_summary(&n.to_string(), "zlib", "1", 100 << n));
+            learned.learn(&test_summary(&n.to_string(), "zlib", "1", 100 << n));
         }
         let before = asked("zlib");
         let mut settled = test_summary("4", "zlib", "1", 100);
         settled.need_peak.0 *= 50;
-        learned.settle(settled);
+        learned.settle(&settled);
         assert_ne!(asked("zlib"), before, "an attempt that was settled counts at once");
     }
 
@@ -170,7 +170,7 @@ mod tests {
             }
         }
         assert_eq!(answers.table(|table| table.known.len()), 5);
-        learned.learn(test_summary("1", "zlib", "1", 100));
+        learned.learn(&test_summary("1", "zlib", "1", 100));
         answers.predict(&learned, &key("zlib"), &settings);
         assert_eq!(answers.table(|table| (table.changes, table.known.len())), (1, 1));
     }

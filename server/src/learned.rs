@@ -4,7 +4,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::{
-    domain::{Action, AttemptId, Beside, Brief, Fact, History, Room, Summary, Verdict},
+    domain::{Action, AttemptId, Brief, Fact, History, Room, Summary, Verdict},
     stats::Stats,
 };
 
@@ -13,20 +13,6 @@ use crate::{
 pub(crate) struct Learned {
     history: Arc<RwLock<History>>,
     stats: Stats,
-}
-
-/// An ended attempt: what the history has of it, and what statistics count beside.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) fact: Fact,
-    pub(crate) beside: Beside,
-}
-
-impl From<Summary> for Ended {
-    fn from(mut summary: Summary) -> Self {
-        let beside = Beside::take(&mut summary);
-        Self { fact: summary.into(), beside }
-    }
 }
 
 impl Learned {
@@ -53,19 +39,19 @@ impl Learned {
     }
 
     /// Adds an attempt and returns how many are known now.
-    pub(crate) fn learn(&self, attempt: impl Into<Ended>) -> usize {
-        let Ended { fact, beside } = attempt.into();
-        let (id, original) = (fact.brief.attempt.clone(), fact.brief.retries.clone());
+    pub(crate) fn learn(&self, summary: &Summary) -> usize {
+        // made before the lock, for which every prediction waits
+        let (id, original, fact) = (&summary.attempt, &summary.retries, Fact::from(summary));
         let (new, original, known) = {
             let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
-            let knew = history.get(&id).map(Arc::clone);
+            let knew = history.get(id).map(Arc::clone);
             history.learn(fact);
             let is_new = |brief: &&Arc<Brief>| knew.as_ref().is_none_or(|knew| !Arc::ptr_eq(knew, brief));
-            let new = history.get(&id).filter(is_new).map(Arc::clone);
-            (new, original.and_then(|original| history.get(&original)?.cause), history.len())
+            let new = history.get(id).filter(is_new).map(Arc::clone);
+            (new, original.as_ref().and_then(|original| history.get(original)?.cause), history.len())
         };
         if let Some(brief) = new {
-            self.stats.add(&beside, &brief, original);
+            self.stats.add(&summary.into(), &brief, original);
         }
         known
     }
@@ -79,17 +65,16 @@ impl Learned {
     }
 
     /// Puts an attempt in the place of what was known of it, if it is still known.
-    pub(crate) fn settle(&self, attempt: impl Into<Ended>) {
-        let Ended { fact, beside } = attempt.into();
-        let id = fact.brief.attempt.clone();
+    pub(crate) fn settle(&self, summary: &Summary) {
+        let (id, fact) = (&summary.attempt, Fact::from(summary));
         let (earlier, now) = {
             let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
-            let earlier = history.get(&id).map(Arc::clone);
+            let earlier = history.get(id).map(Arc::clone);
             history.settle(fact);
-            (earlier, history.get(&id).map(Arc::clone))
+            (earlier, history.get(id).map(Arc::clone))
         };
         if let Some((earlier, now)) = earlier.zip(now).filter(|(earlier, now)| !Arc::ptr_eq(earlier, now)) {
-            self.stats.settle(&earlier, &beside, &now);
+            self.stats.settle(&earlier, &summary.into(), &now);
         }
     }
 

@@ -91,8 +91,9 @@ impl Brief {
     }
 }
 
-impl From<Summary> for Brief {
-    fn from(summary: Summary) -> Self {
+impl Brief {
+    /// The attempt of a summary; `key` is what it built.
+    fn of(summary: &Summary, key: Arc<Key>) -> Self {
         Self {
             job: JobMark::of(&summary.key),
             jobs: u16::try_from(summary.key.hints.build_jobs.unwrap_or(0)).unwrap_or(u16::MAX),
@@ -101,9 +102,9 @@ impl From<Summary> for Brief {
             is_nodes_fault: summary.is_nodes_fault(),
             untrusted: summary.opening.untrusted,
             unneeded: summary.unneeded,
-            attempt: summary.attempt,
-            key: Arc::new(summary.key.built()),
-            retries: summary.retries.map(Box::new),
+            attempt: summary.attempt.clone(),
+            key,
+            retries: summary.retries.clone().map(Box::new),
             started_unix_ms: summary.started_unix_ms,
             wall: summary.wall,
             cpu: summary.cpu,
@@ -114,6 +115,12 @@ impl From<Summary> for Brief {
             outcome: summary.outcome,
             cause: summary.cause,
         }
+    }
+}
+
+impl From<&Summary> for Brief {
+    fn from(summary: &Summary) -> Self {
+        Self::of(summary, Arc::new(summary.key.built()))
     }
 }
 
@@ -140,12 +147,32 @@ pub struct Fact {
     pub(crate) censored: bool,
 }
 
+impl From<&Summary> for Fact {
+    fn from(summary: &Summary) -> Self {
+        Self::of(summary, Arc::new(summary.key.built()))
+    }
+}
+
 impl From<Summary> for Fact {
     fn from(summary: Summary) -> Self {
+        Self::from(&summary)
+    }
+}
+
+impl From<Arc<Summary>> for Fact {
+    fn from(summary: Arc<Summary>) -> Self {
+        Self::from(&*summary)
+    }
+}
+
+impl Fact {
+    /// The attempt of a summary; `key` is what it built.
+    pub(crate) fn of(summary: &Summary, key: Arc<Key>) -> Self {
         let succeeded = summary.outcome == Outcome::Succeeded && !summary.censored && !summary.unneeded;
         let log = |value: f64| if succeeded && value > 0.0 { narrow(value.log2()) } else { f32::NAN };
         let need =
             if summary.teaches_memory() { narrow(summary.proven_need().as_f64().log2()) } else { f32::NAN };
+        let hints = summary.key.hints;
         Self {
             need,
             hours: narrow(summary.wall.hours()),
@@ -154,36 +181,20 @@ impl From<Summary> for Fact {
                 log(summary.cpu.cores_over(summary.wall).0 * 1000.0),
                 log(summary.cpu_peak.0 * 1000.0),
             ],
-            input: summary
-                .key
-                .hints
+            input: hints
                 .input_bytes
                 .filter(|bytes| *bytes > 0)
                 .map_or(f32::NAN, |bytes| narrow(Bytes(bytes).as_f64().log2())),
-            jobs: u16::try_from(summary.key.hints.build_jobs.unwrap_or(0)).unwrap_or(u16::MAX),
+            jobs: u16::try_from(hints.build_jobs.unwrap_or(0)).unwrap_or(u16::MAX),
             given: summary
                 .opening
                 .predicted
                 .map_or([0; 2], |predicted| [predicted.memory_request, predicted.memory_limit].map(step_of)),
             censored: summary.censored,
-            brief: Arc::new(summary.into()),
+            brief: Arc::new(Brief::of(summary, key)),
         }
     }
-}
 
-impl From<Arc<Summary>> for Fact {
-    fn from(summary: Arc<Summary>) -> Self {
-        Arc::unwrap_or_clone(summary).into()
-    }
-}
-
-impl From<&Summary> for Fact {
-    fn from(summary: &Summary) -> Self {
-        summary.clone().into()
-    }
-}
-
-impl Fact {
     /// Memory request and limit that were predicted when it opened: to the MiB below 1.4 GiB, to 0.07 % above.
     pub(crate) fn given(&self) -> Option<[Bytes; 2]> {
         self.given.iter().all(|step| *step > 0).then(|| self.given.map(size_of_step))
@@ -191,6 +202,9 @@ impl Fact {
 
     /// Lets the attempt share `key`, which must be equal to its own, if nobody else has the attempt yet.
     pub(crate) fn share(&mut self, key: &Arc<Key>) {
+        if Arc::ptr_eq(&self.brief.key, key) {
+            return;
+        }
         if let Some(brief) = Arc::get_mut(&mut self.brief) {
             brief.key = Arc::clone(key);
         }
@@ -257,7 +271,7 @@ mod tests {
         for memory_limit in [None, Some(Bytes(0)), Some(Bytes(7))] {
             let resources = Resources { memory_limit, ..Resources::default() };
             let summary = Summary { resources, ..test_summary("a", "zlib", "1", 10) };
-            assert_eq!(Brief::from(summary).memory_asked(), memory_limit);
+            assert_eq!(Brief::from(&summary).memory_asked(), memory_limit);
         }
     }
 }

@@ -61,22 +61,27 @@ impl History {
         }
     }
 
-    /// Learns many attempts, oldest first, in less memory than one by one.
+    /// Learns many attempts, oldest first: where none like them is known yet, in less time and memory than one by one. Those for which
+    /// there is no room are the oldest.
     pub fn learn_all(&mut self, mut attempts: Vec<Fact>) {
-        for shelf in [&mut self.trusted, &mut self.untrusted] {
-            shelf.expect(&attempts);
+        if attempts.iter().any(|fact| !self.shelf(&fact.brief).newest.is_empty()) {
+            return attempts.into_iter().for_each(|fact| self.learn(fact));
         }
+        let [mut trusted, mut untrusted] =
+            [&mut self.trusted, &mut self.untrusted].map(|shelf| shelf.fill(&attempts));
         // the list goes as the history grows: both of a million attempts at once would be the most memory that is ever used
-        attempts.reverse();
         while let Some(fact) = attempts.pop() {
-            self.learn(fact);
+            let bulk = if fact.brief.untrusted { &mut untrusted } else { &mut trusted };
+            if let Some(brief) = self.shelf(&fact.brief).learn_older(bulk, fact) {
+                self.hold(&brief, 1.0);
+                self.changes += 1;
+            }
             if attempts.len().is_multiple_of(GIVEN_BACK) {
                 attempts.shrink_to_fit();
             }
         }
-        for shelf in [&mut self.trusted, &mut self.untrusted] {
-            shelf.ladder.expect_nothing();
-        }
+        self.trusted.ladder.filled(trusted);
+        self.untrusted.ladder.filled(untrusted);
     }
 
     /// Learns an attempt. One that is already known is not learnt twice.

@@ -55,14 +55,34 @@ pub struct Hints {
 impl Key {
     /// What is built, without what changes from attempt to attempt: branch, owner, labels, hints.
     #[must_use]
-    pub fn built(self) -> Self {
+    pub fn built(&self) -> Self {
         Self {
-            git_ref: String::new(),
-            owner: String::new(),
-            labels: BTreeMap::new(),
-            hints: Hints::default(),
-            ..self
+            project: self.project.clone(),
+            stack: self.stack.clone(),
+            package: self.package.clone(),
+            version: self.version.clone(),
+            variants: self.variants.clone(),
+            compiler: self.compiler.clone(),
+            compiler_version: self.compiler_version.clone(),
+            arch: self.arch.clone(),
+            build_system: self.build_system.clone(),
+            ..Self::default()
         }
+    }
+
+    /// All texts of what is built.
+    pub(crate) fn built_texts(&self) -> [&str; 9] {
+        [
+            &self.project,
+            &self.stack,
+            &self.package,
+            &self.version,
+            &self.variants,
+            &self.compiler,
+            &self.compiler_version,
+            &self.arch,
+            &self.build_system,
+        ]
     }
 
     /// All texts with their names; neither labels nor hints.

@@ -7,9 +7,11 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `bulk` | many attempts at once, at a start |
 //! | `marks` | rungs as numbers |
 //! | `lists` | the attempts of rungs |
 
+mod bulk;
 mod lists;
 mod marks;
 #[cfg(test)]
@@ -17,6 +19,7 @@ mod tests;
 
 use std::{collections::HashMap, sync::Arc};
 
+pub(super) use bulk::Bulk;
 use foldhash::fast::RandomState;
 pub(super) use lists::PER_RUNG;
 use lists::{ListId, Lists};
@@ -70,25 +73,6 @@ const KEY_BYTES: usize = weight::in_table(size_of::<(Arc<Key>, Standing)>())
     + 3 * weight::in_table(size_of::<(Arc<Key>, u64)>());
 
 impl Ladder {
-    /// Makes the lists for these attempts as long as they will be: lists that grow leave holes in the memory.
-    pub(super) fn expect<'f>(&mut self, facts: impl Iterator<Item = &'f Fact>) {
-        let mut attempts: HashMap<&Arc<Key>, usize, RandomState> = HashMap::default();
-        for fact in facts {
-            *attempts.entry(&fact.brief.key).or_default() += 1;
-        }
-        let Rungs { marks, expected, .. } = &mut self.rungs;
-        for (key, count) in attempts {
-            for mark in marks.of(key) {
-                *expected.entry(mark).or_default() += count;
-            }
-        }
-    }
-
-    /// Nothing is expected any more.
-    pub(super) fn expect_nothing(&mut self) {
-        self.rungs.expected = HashMap::default();
-    }
-
     /// Puts an attempt that is newer than all others on its rungs. It shares its key with those that have the same.
     pub(super) fn push(&mut self, mut fact: Fact) -> Arc<Brief> {
         let Self { keys, rungs, key_bytes } = self;
@@ -96,8 +80,7 @@ impl Ladder {
         fact.share(entry.key());
         let standing = entry.or_insert_with_key(|key| {
             *key_bytes += bytes_of(key);
-            rungs.place(key);
-            Standing { attempts: 0, lists: rungs.lists_of(key), splits: rungs.splits }
+            rungs.stand(key)
         });
         standing.attempts += 1;
         standing.renew(rungs, &fact.brief.key);
@@ -171,6 +154,12 @@ impl Standing {
 }
 
 impl Rungs {
+    /// Gives a new key its place.
+    fn stand(&mut self, key: &Key) -> Standing {
+        self.place(key);
+        Standing { attempts: 0, lists: self.lists_of(key), splits: self.splits }
+    }
+
     /// Gives each rung of a new key a list, with no attempts of rungs that are not its own.
     fn place(&mut self, key: &Key) {
         let all: Vec<Mark> = self.marks.of(key).collect();

@@ -293,7 +293,7 @@ impl Identity {
         let key = &attempt.key;
         self.usage.note(bounds, Bound::Attempts, attempt.id.as_str(), now)?;
         // what a branch builds is learnt on its own
-        self.usage.note(bounds, Bound::Keys, (key.clone().built(), &key.git_ref), now)?;
+        self.usage.note(bounds, Bound::Keys, (key.built(), &key.git_ref), now)?;
         key.labels.iter().try_for_each(|label| self.usage.note(bounds, Bound::Labels, label, now))
     }
 

@@ -127,7 +127,7 @@ impl Worker {
             if !believed {
                 self.note_wrong_clock(&attempt, summary.started_unix_ms);
             }
-            self.learn(summary);
+            self.learn(&summary);
             self.pass.add(&self.parts.retain, loose);
             self.sessions.remove(&attempt.id);
             self.parts.ticketing.end(&attempt, keeps_ticket);
@@ -145,15 +145,15 @@ impl Worker {
         );
     }
 
-    fn learn(&mut self, summary: Summary) {
+    fn learn(&mut self, summary: &Summary) {
         let kind = summary.cause.map_or("none", |cause| cause.as_str());
         let (attempt, wall, need) = (summary.attempt.clone(), summary.wall, summary.need_peak);
         tracing::info!(%attempt, package = summary.key.package, %wall, %need, cause = kind, "attempt ended");
-        if Unsettled::is(&summary) {
-            self.unsettled.wait(&summary, Instant::now());
+        if Unsettled::is(summary) {
+            self.unsettled.wait(summary, Instant::now());
             self.count_lost();
         } else {
-            self.parts.metrics.ended(&summary);
+            self.parts.metrics.ended(summary);
         }
         let known = self.parts.learned.learn(summary);
         self.parts.metrics.sealed.get_or_create(&Kind::of(kind)).inc();

@@ -55,7 +55,7 @@ mod tests {
     /// Builds of the same package that need far more.
     fn teach(ingest: &Ingest) {
         for n in 0..20 {
-            ingest.parts.learned.learn(test_summary(&format!("later-{n}"), "zlib", "1", 30_000));
+            ingest.parts.learned.learn(&test_summary(&format!("later-{n}"), "zlib", "1", 30_000));
         }
     }
 

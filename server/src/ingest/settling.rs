@@ -93,7 +93,7 @@ impl Worker {
         let became = match self.parts.store.commit(batch).await {
             Ok(_committed) => {
                 for summary in settled.into_values() {
-                    self.note_settled(summary);
+                    self.note_settled(&summary);
                 }
                 Settled::Now
             }
@@ -107,12 +107,12 @@ impl Worker {
         }
     }
 
-    fn note_settled(&mut self, settled: Summary) {
+    fn note_settled(&mut self, settled: &Summary) {
         let cause = settled.cause.map_or("none", |cause| cause.as_str());
         let (attempt, outcome) = (&settled.attempt, settled.outcome);
         tracing::info!(%attempt, ?outcome, cause, "settled how an attempt ended");
         if self.unsettled.settle(attempt) {
-            self.parts.metrics.ended(&settled);
+            self.parts.metrics.ended(settled);
         }
         self.parts.learned.settle(settled);
     }

@@ -26,7 +26,9 @@ impl Strays {
 
     /// The attempt has a summary: its verdicts go with it.
     pub(super) fn meet(&mut self, id: &AttemptId) {
-        self.0.remove(id);
+        if !self.0.is_empty() {
+            self.0.remove(id);
+        }
     }
 
     /// Those before `since_unix_ms`, and all but the newest, if there are more than `most`. A tenth more goes then, so that the next

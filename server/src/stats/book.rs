@@ -13,6 +13,8 @@ use std::{
     sync::Arc,
 };
 
+use foldhash::fast::RandomState;
+
 use super::{
     Settings,
     builds::{Build, Builds},
@@ -41,7 +43,7 @@ pub(super) struct Book {
     /// Attempts that left with the history's bound.
     pub(super) gone: u64,
     /// Lines whose needs may have moved since somebody looked.
-    pub(super) changed: HashSet<u32>,
+    pub(super) changed: HashSet<u32, RandomState>,
     early: Early,
     /// The last ref, and its class: neighbours are often of one.
     last_ref: (String, u8),
@@ -73,7 +75,7 @@ impl Book {
             pools: Names::new(NAMES),
             labels: Labels::default(),
             gone: 0,
-            changed: HashSet::new(),
+            changed: HashSet::default(),
             early: Early::default(),
             last_ref: (String::new(), 0),
             swept: (0, 0),
@@ -83,27 +85,27 @@ impl Book {
     /// Adds an attempt, which the history has. `original` is the cause of the attempt that it retries, if that is known.
     pub(super) fn add(
         &mut self,
-        beside: &Beside,
+        beside: &Beside<'_>,
         brief: &Arc<Brief>,
         original: Option<Cause>,
         settings: &Settings,
     ) {
         let build = self.builds.hold(brief);
         let mut row = Row::new(brief, beside, build);
-        row.owner = self.owners.hold(&beside.owner, true);
-        row.pool = self.pools.hold(&beside.pool, true);
+        row.owner = self.owners.hold(beside.owner, true);
+        row.pool = self.pools.hold(beside.pool, true);
         if self.last_ref.0 != beside.git_ref {
-            self.last_ref = (beside.git_ref.clone(), settings.ref_classes.of(&beside.git_ref));
+            self.last_ref = (beside.git_ref.to_owned(), settings.ref_classes.of(beside.git_ref));
         }
         row.ref_class = self.last_ref.1;
         if let (Some(cause), true) = (original, row.retried != Retried::NOTHING) {
             row.retried = Retried::of(cause);
         }
-        if self.early.ids.remove(&brief.attempt) {
+        if !self.early.ids.is_empty() && self.early.ids.remove(&brief.attempt) {
             row.set(Flag::Refused);
         }
         self.changed.insert(self.builds.line(build));
-        let labels = self.labels.hold(&beside.labels, brief.untrusted);
+        let labels = self.labels.hold(beside.labels, brief.untrusted);
         self.push(Whole { row, error: error_of(beside), labels });
     }
 
@@ -163,7 +165,7 @@ impl Book {
     pub(super) fn settle(
         &mut self,
         earlier: &Brief,
-        beside: &Beside,
+        beside: &Beside<'_>,
         brief: &Arc<Brief>,
         settings: &Settings,
     ) {
@@ -287,10 +289,9 @@ mod tests {
         let mut book = Book::new();
         let mut briefs = Vec::new();
         for n in 0..chunk::ROWS * 3 {
-            let mut summary = test_summary(&n.to_string(), "zlib", "1", 10);
-            let beside = Beside::take(&mut summary);
-            let brief = Arc::new(summary.into());
-            book.add(&beside, &brief, None, &Settings::default());
+            let summary = test_summary(&n.to_string(), "zlib", "1", 10);
+            let brief = Arc::new(Brief::from(&summary));
+            book.add(&(&summary).into(), &brief, None, &Settings::default());
             briefs.push(brief);
         }
         // the first chunk goes when the sweep is in its middle, and the second begins with what is left behind

@@ -147,12 +147,12 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::domain::{Beside, test_summary};
+    use crate::domain::test_summary;
 
     fn whole(n: u64, labels: &[Label]) -> Whole {
         let mut summary = test_summary(&n.to_string(), "zlib", "1", n);
         summary.started_unix_ms += n * 1000;
-        let row = Row::new(&Arc::new(summary.into()), &Beside::default(), 0);
+        let row = Row::new(&Arc::new(Brief::from(&summary)), &(&summary).into(), 0);
         Whole { row, error: if n == 3 { 0.5 } else { f32::NAN }, labels: labels.to_vec() }
     }
 

@@ -82,14 +82,14 @@ mod tests {
 
     use super::*;
     use crate::{
-        domain::{Beside, Brief, Bytes, Millis, Outcome, Resources, test_summary},
+        domain::{Brief, Bytes, Millis, Outcome, Resources, Summary, test_summary},
         stats::{Filter, Settings, Stats},
     };
 
     const ORDERS: [Order; 5] = [Order::Newest, Order::Oldest, Order::Waste, Order::Need, Order::Wall];
 
     /// Attempts whose numbers have more digits than a row keeps.
-    fn briefs(count: u64) -> Vec<(Beside, Arc<Brief>)> {
+    fn briefs(count: u64) -> Vec<(Summary, Arc<Brief>)> {
         let one = |n: u64| {
             let random = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
             let mut summary = test_summary(&format!("{n}"), "zlib", "1", 1);
@@ -99,16 +99,16 @@ mod tests {
             let asked = (!n.is_multiple_of(3)).then_some(Bytes(random % (1 << 35)));
             summary.resources = Resources { memory_limit: asked, ..Resources::default() };
             summary.outcome = if n.is_multiple_of(5) { Outcome::Failed } else { Outcome::Succeeded };
-            let beside = Beside::take(&mut summary);
-            (beside, Arc::new(summary.into()))
+            let brief = Arc::new(Brief::from(&summary));
+            (summary, brief)
         };
         (0..count).map(one).collect()
     }
 
     #[test]
     fn the_rank_of_an_attempt_lies_where_its_row_says() {
-        for (beside, brief) in briefs(20_000) {
-            let row = Row::new(&brief, &beside, 0);
+        for (summary, brief) in briefs(20_000) {
+            let row = Row::new(&brief, &(&summary).into(), 0);
             for order in ORDERS {
                 let ((low, high), rank) = (order.ranks(&row), order.rank(&brief));
                 assert!(low <= rank && rank <= high, "{order:?}: {low} {rank} {high} of {brief:?}");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     /// A page that was shown every attempt.
-    fn looked_at(all: &[(Beside, Arc<Brief>)], mut page: Listing) -> Listing {
+    fn looked_at(all: &[(Summary, Arc<Brief>)], mut page: Listing) -> Listing {
         for (_, brief) in all {
             page.look(brief);
         }
@@ -128,8 +128,8 @@ mod tests {
     fn a_page_from_rows_is_the_page_from_all_attempts() {
         let all = briefs(9000);
         let stats = Stats::new(Settings::default());
-        for (beside, brief) in &all {
-            stats.add(beside, brief, None);
+        for (summary, brief) in &all {
+            stats.add(&summary.into(), brief, None);
         }
         for order in ORDERS {
             let mut after = None;

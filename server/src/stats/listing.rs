@@ -162,7 +162,7 @@ mod tests {
             let mut summary = test_summary(&n.to_string(), "zlib", "1", 1 + n * 7919 % 1009);
             summary.wall = Millis(1000 + n * 104_729 % 9973);
             summary.started_unix_ms += n * 1000 / 3;
-            Arc::new(summary.into())
+            Arc::new(Brief::from(&summary))
         };
         (0..count).map(one).collect()
     }
@@ -226,9 +226,9 @@ mod tests {
         let failed =
             Summary { outcome: Outcome::Failed, attempt: AttemptId::parse("bad").unwrap(), ..good.clone() };
         let silent = Summary { resources: Resources::default(), ..test_summary("silent", "zlib", "1", 9) };
-        let wasted = |summary: Summary| wasted_gib_hours(&summary.into()) * 60.0;
+        let wasted = |summary: Summary| wasted_gib_hours(&Brief::from(&summary)) * 60.0;
         assert!((wasted(good) - 3.0).abs() < 1e-9);
         assert!((wasted(failed) - 4.0).abs() < 1e-9);
-        assert_eq!(Order::Waste.rank(&silent.into()), 0);
+        assert_eq!(Order::Waste.rank(&Brief::from(&silent)), 0);
     }
 }

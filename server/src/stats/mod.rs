@@ -87,14 +87,14 @@ impl Stats {
     }
 
     /// Adds an attempt that the history has, with the cause of the attempt that it retries, if that is known.
-    pub(crate) fn add(&self, beside: &Beside, brief: &Arc<Brief>, original: Option<Cause>) {
+    pub(crate) fn add(&self, beside: &Beside<'_>, brief: &Arc<Brief>, original: Option<Cause>) {
         let mut book = self.book();
         book.add(beside, brief, original, &self.0.settings);
         book.sweep();
     }
 
     /// Adds one of many attempts, before it is known which of them stay and what they retry.
-    pub(crate) fn add_one_of_many(&self, beside: &Beside, brief: &Arc<Brief>) {
+    pub(crate) fn add_one_of_many(&self, beside: &Beside<'_>, brief: &Arc<Brief>) {
         self.book().add(beside, brief, None, &self.0.settings);
     }
 
@@ -112,7 +112,7 @@ impl Stats {
     }
 
     /// Puts an attempt in the place of what was known of it.
-    pub(crate) fn settle(&self, earlier: &Brief, beside: &Beside, brief: &Arc<Brief>) {
+    pub(crate) fn settle(&self, earlier: &Brief, beside: &Beside<'_>, brief: &Arc<Brief>) {
         self.book().settle(earlier, beside, brief, &self.0.settings);
     }
 

@@ -5,6 +5,8 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
+use foldhash::fast::RandomState;
+
 use super::{
     book::Rows,
     labels::{Label, NAMES},
@@ -37,7 +39,7 @@ type Standing = (u32, Reverse<u32>, usize, usize);
 
 impl Moved {
     /// Looks at the lines that have changed.
-    pub(super) fn update(&mut self, rows: &Rows, changed: HashSet<u32>) {
+    pub(super) fn update(&mut self, rows: &Rows, changed: HashSet<u32, RandomState>) {
         let mut changed: Vec<u32> = changed.into_iter().collect();
         changed.sort_unstable();
         for lines in changed.chunks(AT_ONCE) {

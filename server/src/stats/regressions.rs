@@ -88,10 +88,11 @@ fn count(attempts: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::{
         domain::{Cause, Millis, Outcome, Summary, test_summary},
-        learned::Ended,
         stats::{Filter, PoolPrices, Question, Settings, Stats},
     };
 
@@ -108,12 +109,11 @@ mod tests {
         (0..14).map(|n| attempt(n, package, if n < 10 { 1024 } else { 3072 })).collect()
     }
 
-    fn kept(attempts: Vec<Summary>) -> Stats {
+    fn kept(attempts: &[Summary]) -> Stats {
         let stats = Stats::new(Settings::default());
-        let mut others = attempts.into_iter().map(Ended::from);
-        others.by_ref().for_each(|Ended { beside, fact }| {
-            stats.add_one_of_many(&beside, &fact.brief);
-        });
+        for summary in attempts {
+            stats.add_one_of_many(&summary.into(), &Arc::new(summary.into()));
+        }
         stats
     }
 
@@ -122,7 +122,7 @@ mod tests {
         stats.report(&question, &PoolPrices::default()).unwrap().regressions
     }
 
-    fn found(attempts: Vec<Summary>) -> Vec<Regression> {
+    fn found(attempts: &[Summary]) -> Vec<Regression> {
         regressions(&kept(attempts), &Filter::default())
     }
 
@@ -133,20 +133,16 @@ mod tests {
             attempt.key.version = "2".to_owned();
             attempt.key.compiler = "gcc".to_owned();
         }
-        let found = found(attempts);
-        assert_eq!(found.len(), 1);
-        let regression = &found[0];
+        let moved = found(&attempts);
+        assert_eq!(moved.len(), 1);
+        let regression = &moved[0];
         assert_eq!((regression.attempt.as_str(), regression.kind), ("zlib-10", Kind::Step));
         assert_eq!((regression.attempts_before, regression.attempts_since), (10, 4));
         assert!((regression.factor - 3.0).abs() < 1e-3, "{}", regression.factor);
         assert_eq!((regression.before, regression.now), (Bytes(1 << 30), Bytes(3 << 30)));
         assert_eq!(regression.changed, "version 1 -> 2, compiler @ -> gcc@");
         assert!((regression.extra_gib_hours - 8.0).abs() < 1e-3, "{}", regression.extra_gib_hours);
-        assert_eq!(found_in(grown("zlib"))[0].changed, "", "nothing in the key changed");
-    }
-
-    fn found_in(attempts: Vec<Summary>) -> Vec<Regression> {
-        found(attempts)
+        assert_eq!(found(&grown("zlib"))[0].changed, "", "nothing in the key changed");
     }
 
     #[test]
@@ -158,7 +154,7 @@ mod tests {
             broken[n] =
                 Summary { outcome: Outcome::Failed, cause: Some(Cause::Deterministic), ..broken[n].clone() };
         }
-        assert_eq!((found(stopped).len(), found(broken).len()), (1, 0));
+        assert_eq!((found(&stopped).len(), found(&broken).len()), (1, 0));
     }
 
     #[test]
@@ -167,13 +163,13 @@ mod tests {
         jobs[10..].iter_mut().for_each(|attempt| attempt.key.hints.build_jobs = Some(16));
         let mut variants = grown("zlib");
         variants[10..].iter_mut().for_each(|attempt| attempt.key.variants = "+all".to_owned());
-        let small = (0..14).map(|n| attempt(n, "zlib", if n < 10 { 10 } else { 50 })).collect();
-        assert_eq!([found(jobs), found(variants), found(small)].map(|found| found.len()), [0, 0, 0]);
+        let small: Vec<Summary> = (0..14).map(|n| attempt(n, "zlib", if n < 10 { 10 } else { 50 })).collect();
+        assert_eq!([found(&jobs), found(&variants), found(&small)].map(|found| found.len()), [0, 0, 0]);
     }
 
     #[test]
     fn the_filter_counts_for_the_place_where_it_began_and_what_was_usual_is_learnt_from_all() {
-        let stats = kept([grown("zlib"), grown("hdf5")].concat());
+        let stats = kept(&[grown("zlib"), grown("hdf5")].concat());
         let began = attempt(10, "zlib", 1).ended_unix_ms();
         let count = |filter: Filter| regressions(&stats, &filter).len();
         assert_eq!(count(Filter { package: "zlib".into(), ..Filter::default() }), 1);
@@ -187,8 +183,8 @@ mod tests {
     fn the_most_expensive_comes_first_and_savings_last() {
         let saved = (0..14).map(|n| attempt(n, "saved", if n < 10 { 3072 } else { 1024 }));
         let large = (0..14).map(|n| attempt(n, "large", if n < 10 { 10_240 } else { 30_720 }));
-        let all = grown("zlib").into_iter().chain(saved).chain(large).collect();
-        let names: Vec<String> = found(all).into_iter().map(|regression| regression.key.package).collect();
+        let all: Vec<Summary> = grown("zlib").into_iter().chain(saved).chain(large).collect();
+        let names: Vec<String> = found(&all).into_iter().map(|regression| regression.key.package).collect();
         assert_eq!(names, ["large", "zlib", "saved"]);
     }
 }

@@ -88,7 +88,7 @@ pub(super) enum Flag {
 
 impl Row {
     /// The row of an attempt, with a number for what it has in common with others.
-    pub(super) fn new(brief: &Arc<Brief>, beside: &Beside, build: u32) -> Self {
+    pub(super) fn new(brief: &Arc<Brief>, beside: &Beside<'_>, build: u32) -> Self {
         let hours = brief.wall.hours();
         let mut row = Self {
             ended: u32::try_from(brief.ended_unix_ms() / 1000).unwrap_or(u32::MAX),
@@ -119,7 +119,7 @@ impl Row {
     }
 
     /// Holds what came against what was predicted.
-    fn foresee(&mut self, beside: &Beside) {
+    fn foresee(&mut self, beside: &Beside<'_>) {
         let Some(predicted) = beside.predicted else { return };
         let built = self.succeeded() && !beside.censored && !self.is(Flag::Unneeded);
         if built && predicted.wall_p95 > Millis(0) {
@@ -193,7 +193,7 @@ impl Row {
 }
 
 /// |log2(predicted limit / need)| of an attempt whose need is known; NaN of others.
-pub(super) fn error_of(beside: &Beside) -> f32 {
+pub(super) fn error_of(beside: &Beside<'_>) -> f32 {
     match (beside.predicted, beside.proven) {
         (Some(predicted), Some(need)) if !beside.censored && need.0 > 0 && predicted.memory_limit.0 > 0 => {
             narrow((predicted.memory_limit.as_f64() / need.as_f64()).log2().abs())
@@ -219,8 +219,7 @@ mod tests {
     fn row(change: impl FnOnce(&mut Summary)) -> Row {
         let mut summary = test_summary("a", "zlib", "1", 1024);
         change(&mut summary);
-        let beside = Beside::take(&mut summary);
-        Row::new(&Arc::new(summary.into()), &beside, 0)
+        Row::new(&Arc::new(Brief::from(&summary)), &(&summary).into(), 0)
     }
 
     #[test]

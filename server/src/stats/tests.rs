@@ -104,7 +104,7 @@ fn no(attempt: AttemptId) -> Verdict {
 fn learned(attempts: &[Summary]) -> Learned {
     let learned = Learned::with_stats(History::new(10_000), Stats::new(settings()));
     for attempt in attempts {
-        learned.learn(attempt.clone());
+        learned.learn(attempt);
     }
     learned
 }
@@ -133,7 +133,7 @@ proptest! {
         for (n, attempt) in all.iter_mut().enumerate() {
             if attempt.outcome == Outcome::Lost && n.is_multiple_of(2) {
                 *attempt = Summary { outcome: Outcome::Failed, cause: Some(Cause::Oom), ..attempt.clone() };
-                learned.settle(attempt.clone());
+                learned.settle(attempt);
             }
             if n.is_multiple_of(5) {
                 learned.judged(&no(attempt.attempt.clone()));
@@ -176,7 +176,7 @@ fn many(count: usize, change: impl Fn(usize, &mut Summary)) -> Vec<Summary> {
 fn attempts_that_the_history_leaves_behind_leave_the_sums_and_the_answer_says_from_when_it_counts() {
     let learned = Learned::with_stats(History::new(300), Stats::new(settings()));
     for summary in many(3000, |_, _| {}) {
-        learned.learn(summary);
+        learned.learn(&summary);
     }
     let report = ask(&learned, Filter::default(), GroupBy::Nothing, 0);
     assert!((300..400).contains(&report.totals.attempts), "{}", report.totals.attempts);
@@ -217,7 +217,7 @@ fn who_may_see_one_project_learns_nothing_of_when_and_how_much_others_build() {
 fn an_attempt_is_counted_once_however_often_it_comes() {
     let learned = learned(&many(3, |_, _| {}));
     for summary in many(3, |_, _| {}) {
-        learned.learn(summary);
+        learned.learn(&summary);
     }
     assert_eq!(ask(&learned, Filter::default(), GroupBy::Nothing, 0).totals.attempts, 3);
 }
@@ -227,7 +227,7 @@ fn a_verdict_that_comes_before_the_end_counts_when_the_attempt_has_ended() {
     let learned = learned(&[]);
     learned.judged(&no(id(1)));
     for summary in many(3, |_, _| {}) {
-        learned.learn(summary);
+        learned.learn(&summary);
     }
     assert_eq!(ask(&learned, Filter::default(), GroupBy::Nothing, 0).totals.retries_avoided, 1);
 }
@@ -241,7 +241,7 @@ fn a_group_with_very_many_values_stays_bounded_and_loses_nothing() {
     });
     let learned = Learned::with_stats(History::new(50_000), Stats::new(settings()));
     for summary in owners {
-        learned.learn(summary);
+        learned.learn(&summary);
     }
     for (by, told) in [(GroupBy::Owner, 1), (GroupBy::Package, 0)] {
         let report = ask(&learned, Filter::default(), by, 0);

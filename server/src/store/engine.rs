@@ -19,6 +19,7 @@ use super::{
     bytes,
     kv::{Entry, Limit, Page, VERSION_BYTES, Versioned},
     marker::FORMAT_VERSION,
+    strip::Strip,
 };
 
 /// Key of the identity; no other key begins with this byte.
@@ -101,13 +102,40 @@ impl Engine {
         after: Option<&[u8]>,
         limit: Limit,
     ) -> Result<Page, EngineError> {
+        let mut page = Page::default();
+        page.more = self.walk(prefix, after, limit, |key, version, value| {
+            let value = Versioned { version, value: value.to_vec() };
+            page.entries.push(Entry { key: key.to_vec(), value });
+        })?;
+        Ok(page)
+    }
+
+    /// The same in one piece of memory.
+    pub(super) fn strip(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: Limit,
+    ) -> Result<Strip, EngineError> {
+        let mut strip = Strip::with_room(limit);
+        strip.more = self.walk(prefix, after, limit, |key, _version, value| strip.push(key, value))?;
+        Ok(strip)
+    }
+
+    /// Hands on keys, versions and values; whether there may be more behind them.
+    fn walk(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: Limit,
+        mut take: impl FnMut(&[u8], u64, &[u8]),
+    ) -> Result<bool, EngineError> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
         let from = match after {
             Some(after) if after >= prefix => Excluded(after),
             _ => Included(prefix),
         };
-        let mut page = Page::default();
-        let mut bytes = 0;
+        let (mut taken, mut bytes) = (0, 0);
         let mut entries = guarded(|| Ok(self.0.range::<&[u8], _>((from, Unbounded))))?;
         while let Some((key, value)) = guarded(|| entries.next().transpose())? {
             if !key.starts_with(prefix) {
@@ -116,14 +144,15 @@ impl Engine {
             if key == IDENTITY {
                 continue;
             }
-            if !limit.takes_more(page.entries.len(), bytes) {
-                page.more = true;
-                break;
+            if !limit.takes_more(taken, bytes) {
+                return Ok(true);
             }
+            taken += 1;
             bytes += key.len() + value.len();
-            page.entries.push(Entry { key: key.to_vec(), value: versioned(&key, &value)? });
+            let (version, value) = parted(&key, &value)?;
+            take(&key, version, value);
         }
-        Ok(page)
+        Ok(false)
     }
 
     /// The first value from a key on.
@@ -202,10 +231,13 @@ impl Identity {
 }
 
 fn versioned(key: &[u8], bytes: &[u8]) -> Result<Versioned, EngineError> {
+    parted(key, bytes).map(|(version, value)| Versioned { version, value: value.to_vec() })
+}
+
+/// The version and the value that the engine has under a key.
+fn parted<'b>(key: &[u8], bytes: &'b [u8]) -> Result<(u64, &'b [u8]), EngineError> {
     match bytes.split_first_chunk::<VERSION_BYTES>() {
-        Some((version, value)) => {
-            Ok(Versioned { version: u64::from_be_bytes(*version), value: value.to_vec() })
-        }
+        Some((version, value)) => Ok((u64::from_be_bytes(*version), value)),
         None => Err(EngineError(format!("the value under key {} has no version", key.escape_ascii()))),
     }
 }

@@ -104,40 +104,65 @@ pub(super) type Joined<T> = (Vec<u8>, Result<T, Damage>);
 impl Joiner {
     /// Takes the next part in; returns the record before it, if this part begins another one.
     pub(super) fn push<T: Record>(&mut self, entry: &Entry) -> Option<Joined<T>> {
-        let (index, key) = entry.key.split_last()?;
-        let before = if key == self.key { None } else { self.finish() };
-        if key != self.key {
-            *self = Self { key: key.to_vec(), ..Self::default() };
-        }
-        if let Some((promised, slice)) = entry.value.value.split_first() {
-            if *index == 0 {
-                self.promised = *promised;
-            }
-            // Anything else is left over from an older, longer record.
-            if *index == self.found && *promised == self.promised && self.found < self.promised {
-                self.bytes.extend_from_slice(slice);
-                self.found += 1;
-            }
-        }
+        let before = if self.is_next(&entry.key) { self.finish() } else { None };
+        self.add(&entry.key, &entry.value.value);
         before
+    }
+
+    /// Whether the part under this key begins another record.
+    pub(super) fn is_next(&self, key: &[u8]) -> bool {
+        key.split_last().is_some_and(|(_part, key)| key != self.key)
+    }
+
+    /// Takes a part in.
+    pub(super) fn add(&mut self, key: &[u8], value: &[u8]) {
+        let Some((index, key)) = key.split_last() else { return };
+        if key != self.key {
+            self.forget();
+            self.key.extend_from_slice(key);
+        }
+        let Some((promised, slice)) = value.split_first() else { return };
+        if *index == 0 {
+            self.promised = *promised;
+        }
+        // Anything else is left over from an older, longer record.
+        if *index == self.found && *promised == self.promised && self.found < self.promised {
+            self.bytes.extend_from_slice(slice);
+            self.found += 1;
+        }
     }
 
     /// The record whose parts were pushed last; `None` if there was none, or only parts that an older one left over.
     pub(super) fn finish<T: Record>(&mut self) -> Option<Joined<T>> {
-        let Self { key, bytes, found, promised } = std::mem::take(self);
-        if promised == 0 {
-            return None;
-        }
-        if found < promised {
-            return Some((key, Err(Damage::new(format!("{found} of {promised} parts were found")))));
-        }
-        Some((key, decode(&bytes)))
+        let record = self.payload().map(|payload| {
+            let record = payload.and_then(|(codec, payload)| T::unpack(codec, payload));
+            (self.key.clone(), record)
+        });
+        self.forget();
+        record
     }
-}
 
-fn decode<T: Record>(record: &[u8]) -> Result<T, Damage> {
-    let (codec, payload) = bytes::open(record)?;
-    T::unpack(codec, payload)
+    /// Codec and payload of the record whose parts were added last; `None` as in [`Self::finish`].
+    pub(super) fn payload(&self) -> Option<Result<(u8, &[u8]), Damage>> {
+        let Self { bytes, found, promised, .. } = self;
+        (*promised > 0).then(|| {
+            if found < promised {
+                return Err(Damage::new(format!("{found} of {promised} parts were found")));
+            }
+            bytes::open(bytes)
+        })
+    }
+
+    /// What the keys of the parts at hand have in common.
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    fn forget(&mut self) {
+        self.key.clear();
+        self.bytes.clear();
+        (self.found, self.promised) = (0, 0);
+    }
 }
 
 #[cfg(test)]

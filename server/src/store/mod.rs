@@ -20,6 +20,7 @@ mod columns;
 mod committing;
 mod directory;
 mod durable;
+mod each;
 mod engine;
 mod envelope;
 mod errors;
@@ -45,6 +46,7 @@ mod series;
 mod shared;
 mod sled_store;
 mod snapshot;
+mod strip;
 #[cfg(test)]
 mod tests;
 mod thin;
@@ -56,6 +58,9 @@ pub use chunk::Run;
 pub use committing::Committing;
 pub use directory::bytes_below;
 pub use durable::syncs;
+pub use each::{
+    Loaded, each_summary, load_summaries, load_summaries_past_damage, load_tickets, load_verdicts,
+};
 pub use engine::Identity;
 pub use envelope::{MAX_RECORD, RecordError};
 pub use errors::{CommitError, Excess, KeyText, StoreError};
@@ -72,15 +77,15 @@ pub use memory::MemoryStore;
 pub use offline::Offline;
 pub use past_damage::Gap;
 pub use records::{
-    Loaded, change_verdicts, count_verdicts, delete_attempt, delete_ticket, each_summary, ended_after,
-    forget, forget_verdicts, forget_verdicts_on, have_samples, judged_after, load_summaries,
-    load_summaries_past_damage, load_tickets, load_verdicts, open_attempts, put_attempt, put_summary,
-    put_ticket, put_verdict, read_summary, read_verdict, read_verdicts,
+    change_verdicts, count_verdicts, delete_attempt, delete_ticket, ended_after, forget, forget_verdicts,
+    forget_verdicts_on, have_samples, judged_after, open_attempts, put_attempt, put_summary, put_ticket,
+    put_verdict, read_summary, read_verdict, read_verdicts,
 };
 pub use seal::{Roll, SealError, roll, roll_up_to, seal, sweep};
 pub use series::{Extent, SeriesRead, append_fragment, each_run, read_series};
 pub use sled_store::{SledStore, StoreSettings};
 pub use snapshot::Snapshot;
+use strip::Strip;
 pub use thin::{Blocks, blocks_after, last_elapsed, replace_block, thinned};
 
 /// Ordered bytes to bytes. Cheap to clone; clones share the store.
@@ -145,6 +150,14 @@ impl Store {
         match self {
             Self::Sled(store) => store.scan(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
             Self::Memory(store) => Ok(store.scan(prefix, after, limit)),
+        }
+    }
+
+    /// As [`Self::scan`], in one piece of memory: for who reads very many.
+    async fn strip(&self, prefix: &[u8], after: Option<&[u8]>, limit: Limit) -> Result<Strip, StoreError> {
+        match self {
+            Self::Sled(store) => store.strip(prefix.to_vec(), after.map(<[u8]>::to_vec), limit).await,
+            Self::Memory(store) => Ok(store.scan(prefix, after, limit).into()),
         }
     }
 

@@ -4,9 +4,11 @@
 //! some; a word that it does not know (an outcome, a cause) makes the record unreadable, because nothing may be made up for it.
 
 mod parts;
+mod reused;
 
 use parts::{PackedKey, PackedPhase, PackedPrediction};
 use prost::Message;
+pub(super) use reused::Reused;
 
 use super::{
     bytes::Damage,
@@ -45,8 +47,8 @@ const CAUSES: &[Cause] = &[
 struct Packed {
     #[prost(string, tag = "1")]
     attempt: String,
-    #[prost(message, optional, tag = "2")]
-    key: Option<PackedKey>,
+    #[prost(message, required, tag = "2")]
+    key: PackedKey,
     #[prost(uint32, tag = "3")]
     number: u32,
     #[prost(string, optional, tag = "4")]
@@ -135,9 +137,8 @@ impl Record for Summary {
         match codec {
             JSON => codec::unpack_json(codec, payload),
             FIELDS => {
-                let packed = Packed::decode(payload);
-                let packed = packed
-                    .map_err(|error| Damage::new(format!("has not the fields it should have: {error}")))?;
+                let mut packed = Packed::default();
+                packed.read(payload)?;
                 packed.summary()
             }
             other => Err(codec::unknown(other)),
@@ -150,7 +151,7 @@ impl Packed {
         let Summary { resources, origin, opening, .. } = summary;
         Self {
             attempt: summary.attempt.to_string(),
-            key: Some(PackedKey::of(&summary.key)),
+            key: PackedKey::of(&summary.key),
             number: summary.number,
             retries: summary.retries.as_ref().map(ToString::to_string),
             source: number(SOURCES, &summary.source),
@@ -196,13 +197,19 @@ impl Packed {
         }
     }
 
-    fn summary(self) -> Result<Summary, Damage> {
+    fn read(&mut self, payload: &[u8]) -> Result<(), Damage> {
+        self.merge(payload)
+            .map_err(|error| Damage::new(format!("has not the fields it should have: {error}")))
+    }
+
+    /// The summary, with the texts of this.
+    fn summary(&mut self) -> Result<Summary, Damage> {
         let session = self.origin_session.as_deref().map(SessionId::parse).transpose();
         let session = session.map_err(|rule| Damage::new(format!("the session {rule}")))?;
         let exit = self.exit_code.map(Exit::Code).or_else(|| self.exit_signal.map(Exit::Signal));
         Ok(Summary {
             attempt: id(&self.attempt)?,
-            key: self.key.map(PackedKey::key).ok_or_else(|| Damage::new("has no key"))?,
+            key: self.key.key()?,
             number: self.number,
             retries: self.retries.as_deref().map(id).transpose()?,
             source: word("source", SOURCES, self.source)?,
@@ -235,12 +242,12 @@ impl Packed {
             throttled: self.throttled.map(Micros),
             starved: self.starved.map(Millis),
             starved_at_end: self.starved_at_end.map(Millis),
-            phases: self.phases.into_iter().map(PackedPhase::phase).collect(),
+            phases: self.phases.drain(..).map(PackedPhase::phase).collect(),
             unneeded: self.unneeded,
             opening: Opening {
                 // it has ended with the attempt
                 ticket: None,
-                pool: self.pool,
+                pool: std::mem::take(&mut self.pool),
                 untrusted: self.untrusted,
                 proven: self.proven,
                 predicted: self.predicted.map(PackedPrediction::prediction),

@@ -4,31 +4,20 @@
 
 use std::{collections::HashSet, hash::BuildHasher};
 
-use tokio_util::task::{AbortOnDropHandle, TaskTracker};
-
 use super::{
     Store,
     codec::Record,
+    each::load,
     envelope::{self, Joined, Joiner, RecordError},
     errors::{CommitError, StoreError},
     keys::{self, Kind},
-    kv::{Batch, Entry, Limit, Page},
-    past_damage::Gap,
+    kv::{Batch, Limit},
     seal::SealError,
 };
 use crate::domain::{Attempt, AttemptId, Summary, Ticket, TicketId, Verdict};
 
 /// What is looked at, or removed, at once.
 const STEP: Limit = Limit { items: 64, bytes: 256 << 10 };
-
-/// How a walk over all records of a kind went.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Loaded {
-    /// Records that were read.
-    pub records: u64,
-    /// Records that could not be understood; each is in the log.
-    pub damaged: u64,
-}
 
 /// Adds the record of an open attempt.
 pub fn put_attempt(batch: &mut Batch, attempt: &Attempt) -> Result<(), RecordError> {
@@ -58,11 +47,6 @@ pub fn put_ticket(batch: &mut Batch, ticket: &Ticket) -> Result<(), RecordError>
 /// Removes a ticket that is open no longer. The texts of a ticket are bounded so that its record has one part.
 pub fn delete_ticket(batch: &mut Batch, id: &TicketId) {
     batch.delete([keys::ticket(id).as_slice(), &[0]].concat());
-}
-
-/// Hands every open ticket to `take`, in the order of the ids.
-pub async fn load_tickets(store: &Store, take: impl FnMut(Ticket) + Send) -> Result<Loaded, StoreError> {
-    load(store, Kind::Ticket, take, None).await
 }
 
 /// The summary of an attempt, if it has ended.
@@ -138,100 +122,6 @@ pub async fn change_verdicts(
             return Ok(changed);
         }
     }
-}
-
-/// Hands every summary to `take`, in the order of the ids.
-pub async fn load_summaries(store: &Store, take: impl FnMut(Summary) + Send) -> Result<Loaded, StoreError> {
-    load(store, Kind::Summary, take, None).await
-}
-
-/// The same on a thread that may work for long. What is read there and let go there costs the allocator a fraction of what it costs
-/// when another thread lets go of it: a start does nothing more often.
-pub async fn each_summary(
-    store: &Store,
-    take: impl FnMut(Summary) + Send + 'static,
-) -> Result<Loaded, StoreError> {
-    let (prefix, mut work) =
-        (Kind::Summary.prefix(), Work { joiner: Joiner::default(), loaded: Loaded::default(), take });
-    let mut page = store.scan(&prefix, None, Limit::PAGE).await?;
-    loop {
-        let after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
-        let is_last = after.is_none();
-        // the next page is read while this one is understood
-        let next = after.map(|after| {
-            let (store, prefix) = (store.clone(), prefix.clone());
-            let read = async move { store.scan(&prefix, Some(&after), Limit::PAGE).await };
-            AbortOnDropHandle::new(TaskTracker::new().spawn(read))
-        });
-        let failed = |error: tokio::task::JoinError| StoreError::Unavailable(error.to_string());
-        let done = tokio::task::spawn_blocking(move || work.on(page.entries, is_last));
-        work = done.await.map_err(failed)?;
-        let Some(next) = next else { return Ok(work.loaded) };
-        page = next.await.map_err(failed)??;
-    }
-}
-
-/// Records on their way from pages.
-struct Work<F> {
-    joiner: Joiner,
-    loaded: Loaded,
-    take: F,
-}
-
-impl<F> Work<F> {
-    fn on<T: Record>(mut self, entries: Vec<Entry>, is_last: bool) -> Self
-    where
-        F: FnMut(T),
-    {
-        for entry in entries {
-            let before = self.joiner.push(&entry);
-            self.accept(before);
-        }
-        if is_last {
-            let last = self.joiner.finish();
-            self.accept(last);
-        }
-        self
-    }
-
-    fn accept<T>(&mut self, joined: Option<Joined<T>>)
-    where
-        F: FnMut(T),
-    {
-        if let Some(joined) = joined {
-            self.loaded.note(joined, &mut self.take);
-        }
-    }
-}
-
-impl Loaded {
-    /// Counts a record, and hands it on if it is whole.
-    fn note<T>(&mut self, (key, record): Joined<T>, take: &mut impl FnMut(T)) {
-        match record {
-            Ok(record) => {
-                self.records += 1;
-                take(record);
-            }
-            Err(damage) => {
-                self.damaged += 1;
-                tracing::error!(key = %keys::text(&key), %damage, "skipped a damaged record of the store");
-            }
-        }
-    }
-}
-
-/// The same as [`load_summaries`]; what cannot be read is handed to `gap`, and reading goes on behind it.
-pub async fn load_summaries_past_damage(
-    store: &Store,
-    take: impl FnMut(Summary) + Send,
-    mut gap: impl FnMut(Gap) + Send,
-) -> Result<Loaded, StoreError> {
-    load(store, Kind::Summary, take, Some(&mut gap)).await
-}
-
-/// Hands every verdict to `take`, in the order of the ids.
-pub async fn load_verdicts(store: &Store, take: impl FnMut(Verdict) + Send) -> Result<Loaded, StoreError> {
-    load(store, Kind::Verdict, take, None).await
 }
 
 /// Ids of ended attempts behind the key `after`, in their order, and where the next page begins; `None` at the end. An id may come
@@ -326,56 +216,4 @@ async fn read<T: Record>(store: &Store, key: Vec<u8>) -> Result<Option<T>, Store
     let damaged =
         |damage: super::bytes::Damage| StoreError::Damaged { key: keys::text(&key), reason: damage.0 };
     record.map(Some).map_err(damaged)
-}
-
-/// A page; reads past what is damaged if `past` says so.
-async fn page_of(
-    store: &Store,
-    prefix: &[u8],
-    after: Option<&[u8]>,
-    past: bool,
-) -> Result<(Page, Option<Gap>), StoreError> {
-    if past {
-        return store.scan_past(prefix, after, Limit::PAGE).await;
-    }
-    store.scan(prefix, after, Limit::PAGE).await.map(|page| (page, None))
-}
-
-async fn load<T, F>(
-    store: &Store,
-    kind: Kind,
-    mut take: F,
-    mut gaps: Option<&mut (dyn FnMut(Gap) + Send)>,
-) -> Result<Loaded, StoreError>
-where
-    T: Record + Send + 'static,
-    F: FnMut(T) + Send,
-{
-    let mut loaded = Loaded::default();
-    let mut accept = |joined: Joined<T>| loaded.note(joined, &mut take);
-    let (prefix, mut joiner, mut before) = (kind.prefix(), Joiner::default(), Vec::new());
-    let past = gaps.is_some();
-    let (mut page, mut gap) = page_of(store, &prefix, None, past).await?;
-    loop {
-        gaps.as_mut().zip(gap.take()).map(|(tell, gap)| tell(gap)).unwrap_or_default();
-        let after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
-        // the next page is read while this one is understood, and the records of the one before are taken
-        let next = after.map(|after| {
-            let (store, prefix) = (store.clone(), prefix.clone());
-            let read = async move { page_of(&store, &prefix, Some(&after), past).await };
-            AbortOnDropHandle::new(TaskTracker::new().spawn(read))
-        });
-        let understood = tokio::task::spawn_blocking(move || {
-            let records: Vec<Joined<T>> =
-                page.entries.iter().filter_map(|entry| joiner.push(entry)).collect();
-            (joiner, records)
-        });
-        before.into_iter().for_each(&mut accept);
-        (joiner, before) = understood.await.map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        let Some(next) = next else { break };
-        (page, gap) = next.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
-    }
-    before.into_iter().for_each(&mut accept);
-    joiner.finish().map(&mut accept).unwrap_or_default();
-    Ok(loaded)
 }

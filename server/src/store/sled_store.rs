@@ -23,6 +23,7 @@ use super::{
     past_damage::Gap,
     shared::Shared,
     snapshot::Snapshot,
+    strip::Strip,
     witness::{self, Witness},
     writer::{Job, Message, Writer},
 };
@@ -108,6 +109,15 @@ impl SledStore {
         limit: Limit,
     ) -> Result<Page, StoreError> {
         self.read(move |engine| engine.scan(&prefix, after.as_deref(), limit)).await
+    }
+
+    pub(super) async fn strip(
+        &self,
+        prefix: Vec<u8>,
+        after: Option<Vec<u8>>,
+        limit: Limit,
+    ) -> Result<Strip, StoreError> {
+        self.read(move |engine| engine.strip(&prefix, after.as_deref(), limit)).await
     }
 
     pub(super) async fn scan_past(

@@ -9,7 +9,11 @@ use std::{
 
 use foldhash::fast::RandomState;
 
-use super::super::{Brief, Fact, ladder::Ladder, weight};
+use super::super::{
+    Brief, Fact,
+    ladder::{Bulk, Ladder},
+    weight,
+};
 
 /// What an attempt takes beside itself and what the ladder holds of it: its places in the order and by its id, and its row in the
 /// statistics with half of the labels that those count.
@@ -80,27 +84,47 @@ impl Shelf {
         }
     }
 
-    /// Makes room for those of `attempts` that belong here.
-    pub(super) fn expect(&mut self, attempts: &[Fact]) {
+    /// Begins to learn those of `attempts` that belong here, of which none is known yet.
+    pub(super) fn fill(&mut self, attempts: &[Fact]) -> Bulk {
         let here = || attempts.iter().filter(|fact| fact.brief.untrusted == self.untrusted);
-        self.ladder.expect(here());
         let count = here().count();
         self.by_id.reserve(count);
         self.newest.reserve_exact(count);
+        self.ladder.fill(here())
+    }
+
+    /// Learns an attempt that is older than all others, unless it is known or there is no room for it.
+    pub(super) fn learn_older(&mut self, bulk: &mut Bulk, fact: Fact) -> Option<Arc<Brief>> {
+        bulk.full |= !self.has_room(&fact.brief);
+        if bulk.full || self.by_id.contains(fact.brief.attempt.as_str()) {
+            return None;
+        }
+        let brief = self.ladder.push_older(bulk, fact);
+        self.newest.push_front(Arc::clone(&brief));
+        self.note(&brief);
+        Some(brief)
     }
 
     pub(super) fn learn(&mut self, fact: Fact) -> Arc<Brief> {
         let brief = self.ladder.push(fact);
-        self.bytes += bytes_of(&brief);
-        self.by_id.insert(ById(Arc::clone(&brief)));
         self.newest.push_back(Arc::clone(&brief));
+        self.note(&brief);
         brief
+    }
+
+    fn note(&mut self, brief: &Arc<Brief>) {
+        self.bytes += bytes_of(brief);
+        self.by_id.insert(ById(Arc::clone(brief)));
+    }
+
+    fn has_room(&self, more: &Brief) -> bool {
+        let bytes = self.bytes() + bytes_of(more);
+        self.newest.is_empty() || self.newest.len() < self.room.attempts && bytes <= self.room.bytes
     }
 
     /// The oldest, gone, if there is no room for `more`.
     pub(super) fn make_room(&mut self, more: &Brief) -> Option<Arc<Brief>> {
-        let bytes = self.bytes() + bytes_of(more);
-        if self.newest.len() < self.room.attempts && bytes <= self.room.bytes {
+        if self.has_room(more) {
             return None;
         }
         let oldest = self.newest.pop_front()?;

@@ -162,6 +162,60 @@ fn memory_is_bounded_by_bytes_however_long_the_names_are() {
     assert!(same.bytes() <= history.bytes(), "{} {}", same.bytes(), history.bytes());
 }
 
+/// Attempts of keys that share some rungs, trusted and not, oldest first.
+fn mixed(n: usize) -> Summary {
+    let text = |what: &str, of: usize| format!("{what}{}", n / of % 3);
+    let mut summary = summary(&n.to_string(), &text("p", 1), &text("v", 3), 10 + n as u64);
+    (summary.key.compiler, summary.key.build_system) = (text("c", 9), text("b", 27));
+    summary.opening.untrusted = n.is_multiple_of(5);
+    summary
+}
+
+#[test]
+fn many_at_once_are_known_as_they_are_one_by_one() {
+    for capacity in [100, 700, 5000] {
+        let (mut each, mut all) = (History::new(capacity), History::new(capacity));
+        (0..2000).for_each(|n| each.learn(mixed(n)));
+        all.learn_all((0..2000).map(|n| mixed(n).into()).collect());
+        // and what comes later finds them alike
+        for n in 2000..2300 {
+            each.learn(mixed(n));
+            all.learn_all(vec![mixed(n).into()]);
+        }
+        let ids = |facts: &mut dyn Iterator<Item = &Arc<Brief>>| {
+            facts.map(|brief| brief.attempt.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&mut all.newest_first()), ids(&mut each.newest_first()));
+        for (key, rung) in
+            (0..81).map(|n| mixed(n).key).flat_map(|key| Rung::LADDER.map(|rung| (key.clone(), rung)))
+        {
+            let trusted = |history: &History| ids(&mut history.on_rung(rung, &key).map(|fact| &fact.brief));
+            let untrusted =
+                |history: &History| ids(&mut history.untrusted_on_rung(rung, &key).map(|fact| &fact.brief));
+            assert_eq!(
+                (trusted(&all), untrusted(&all)),
+                (trusted(&each), untrusted(&each)),
+                "{rung:?} {key:?}"
+            );
+        }
+        assert!((all.mean_held() / each.mean_held() - 1.0).abs() < 1e-9);
+        assert!(all.bytes() <= each.bytes() / 10 * 11, "{} {}", all.bytes(), each.bytes());
+    }
+}
+
+#[test]
+fn of_many_at_once_those_without_room_are_the_oldest() {
+    let mut history = History::with_room(Room { attempts: 10_000, bytes: 1 << 20 });
+    let long = |n: usize| Fact::from(summary(&format!("{n:0>128}"), &"p".repeat(256), &n.to_string(), 10));
+    // these would find room behind those that do not
+    let short = (0..10).map(|n| Fact::from(summary(&n.to_string(), &"p".repeat(256), "2999", 10)));
+    history.learn_all(short.chain((0..3000).map(long)).collect());
+    let versions: Vec<String> = history.newest_first().map(|brief| brief.key.version.clone()).collect();
+    let kept = versions.len();
+    assert!((100..2000).contains(&kept) && history.bytes() <= (1 << 20) + 4096, "{kept} {}", history.bytes());
+    assert_eq!(versions, (0..kept).map(|n| (2999 - n).to_string()).collect::<Vec<_>>());
+}
+
 #[test]
 fn one_attempt_is_kept_however_little_memory_there_is() {
     let mut history = History::with_room(Room { attempts: 10, bytes: 0 });

@@ -70,11 +70,18 @@ impl Lists {
             if list.len() >= PER_RUNG {
                 list.pop_front();
             }
-            if list.len() == list.capacity() {
-                // doubling would leave a third of all this memory empty
-                list.reserve_exact((list.len() / 4).max(4).min(PER_RUNG - list.len()));
-            }
+            grow(list);
             list.push_back(fact);
+        });
+    }
+
+    /// Adds one that is older than all, if there is room for it.
+    pub(super) fn push_older(&mut self, id: ListId, fact: &Fact) {
+        self.change(id, |list| {
+            if list.len() < PER_RUNG {
+                grow(list);
+                list.push_front(fact.clone());
+            }
         });
     }
 
@@ -129,5 +136,13 @@ impl Lists {
     #[cfg(test)]
     pub(super) fn used(&self) -> impl Iterator<Item = &VecDeque<Fact>> {
         self.all.iter().filter(|list| list.rungs > 0).map(|list| &list.facts)
+    }
+}
+
+/// Makes room for one more.
+fn grow(list: &mut VecDeque<Fact>) {
+    if list.len() == list.capacity() {
+        // doubling would leave a third of all this memory empty
+        list.reserve_exact((list.len() / 4).max(4).min(PER_RUNG - list.len()));
     }
 }

@@ -19,6 +19,9 @@ fn fact(n: usize, key: &Key) -> Fact {
     summary.into()
 }
 
+/// Attempts that are kept of those that come.
+const NEWEST: usize = 40;
+
 /// Keys that share some rungs and not others.
 fn key(n: usize) -> Key {
     let text = |what: &str, of: usize| format!("{what}{}", n / of % 2);
@@ -33,22 +36,36 @@ fn key(n: usize) -> Key {
     }
 }
 
+/// The newest of them on the ladder, oldest first.
+fn one_by_one(ladder: &mut Ladder, come: Vec<Fact>) -> VecDeque<Arc<Brief>> {
+    let mut here = VecDeque::new();
+    for fact in come {
+        here.push_back(ladder.push(fact));
+        if here.len() > NEWEST {
+            ladder.remove_oldest(&here.pop_front().unwrap());
+        }
+    }
+    here
+}
+
+/// The same, filled with them.
+fn at_once(ladder: &mut Ladder, mut come: Vec<Fact>) -> VecDeque<Arc<Brief>> {
+    let newest = come.split_off(come.len() - NEWEST);
+    let (mut bulk, mut here) = (ladder.fill(newest.iter()), VecDeque::new());
+    for fact in newest.into_iter().rev() {
+        here.push_front(ladder.push_older(&mut bulk, fact));
+    }
+    ladder.filled(bulk);
+    here
+}
+
 #[test]
 fn rungs_that_share_a_list_tell_what_each_would_tell_by_itself() {
     // all orders in which keys may come are too many: some, whose steps have no common divisor with the number of keys
-    for (step, expecting) in [(1, false), (7, false), (19, true), (31, false), (5, true)] {
+    for (step, filling) in [(1, false), (7, false), (19, true), (31, false), (5, true)] {
         let mut ladder = Ladder::default();
         let come: Vec<Fact> = (0..200).map(|n| fact(n, &key(n * step % 32))).collect();
-        if expecting {
-            ladder.expect(come.iter());
-        }
-        let mut here: VecDeque<Arc<Brief>> = VecDeque::new();
-        for fact in come {
-            here.push_back(ladder.push(fact));
-            if here.len() > 40 {
-                ladder.remove_oldest(&here.pop_front().unwrap());
-            }
-        }
+        let here = if filling { at_once(&mut ladder, come) } else { one_by_one(&mut ladder, come) };
         for (key, rung) in (0..32).flat_map(|n| Rung::LADDER.map(|rung| (key(n), rung))) {
             let mark = |key: &Key| ladder.rungs.marks.mark(rung, key);
             let expected: Vec<_> =
@@ -130,13 +147,14 @@ fn a_list_that_was_expected_has_its_length_from_the_start() {
     let mut ladder = Ladder::default();
     let fact = |n: usize| Fact::from(test_summary(&n.to_string(), &format!("p{}", n % 10), "1", 10));
     let facts: Vec<Fact> = (0..500).map(fact).collect();
-    ladder.expect(facts.iter());
-    ladder.push(fact(0));
+    let mut bulk = ladder.fill(facts.iter());
+    ladder.push_older(&mut bulk, fact(0));
     let room: Vec<usize> = ladder.rungs.lists.used().map(VecDeque::capacity).collect();
     assert_eq!(room, [50, PER_RUNG]);
     for fact in facts {
-        ladder.push(fact);
+        ladder.push_older(&mut bulk, fact);
     }
+    ladder.filled(bulk);
     assert!(ladder.rungs.expected.is_empty(), "{:?}", ladder.rungs.expected);
 }
 

@@ -187,7 +187,7 @@ mod tests {
     use crate::domain::{Brief, test_summary as summary};
 
     fn attempts(count: u32) -> Vec<Arc<Brief>> {
-        (0..count).map(|n| Arc::new(summary(&n.to_string(), "zlib", "1", 10).into())).collect()
+        (0..count).map(|n| Arc::new((&summary(&n.to_string(), "zlib", "1", 10)).into())).collect()
     }
 
     /// All pages of `request` over `attempts`, each filled by `fill`.

@@ -1,9 +1,10 @@
 //! The messages within a packed summary: its key, its phases, what was predicted for it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem};
 
 use prost::Message;
 
+use super::Damage;
 use crate::domain::{Bytes, Cores, CpuMicros, Hints, Key, Millis, Phase, Predicted};
 
 #[derive(Clone, PartialEq, Message)]
@@ -84,22 +85,46 @@ impl PackedKey {
         }
     }
 
-    pub(super) fn key(self) -> Key {
-        Key {
-            project: self.project,
-            stack: self.stack,
-            package: self.package,
-            version: self.version,
-            variants: self.variants,
-            compiler: self.compiler,
-            compiler_version: self.compiler_version,
-            arch: self.arch,
-            build_system: self.build_system,
-            git_ref: self.git_ref,
-            owner: self.owner,
-            labels: self.labels,
-            hints: Hints { build_jobs: self.build_jobs, input_bytes: self.input_bytes },
+    /// The key, with the texts of this.
+    pub(super) fn key(&mut self) -> Result<Key, Damage> {
+        if *self == Self::default() {
+            return Err(Damage::new("has no key"));
         }
+        Ok(Key {
+            project: mem::take(&mut self.project),
+            stack: mem::take(&mut self.stack),
+            package: mem::take(&mut self.package),
+            version: mem::take(&mut self.version),
+            variants: mem::take(&mut self.variants),
+            compiler: mem::take(&mut self.compiler),
+            compiler_version: mem::take(&mut self.compiler_version),
+            arch: mem::take(&mut self.arch),
+            build_system: mem::take(&mut self.build_system),
+            git_ref: mem::take(&mut self.git_ref),
+            owner: mem::take(&mut self.owner),
+            labels: mem::take(&mut self.labels),
+            hints: Hints { build_jobs: self.build_jobs, input_bytes: self.input_bytes },
+        })
+    }
+
+    /// Keeps the memory of a key's texts for the next one.
+    pub(super) fn keep(&mut self, key: Key) {
+        *self = Self {
+            project: key.project,
+            stack: key.stack,
+            package: key.package,
+            version: key.version,
+            variants: key.variants,
+            compiler: key.compiler,
+            compiler_version: key.compiler_version,
+            arch: key.arch,
+            build_system: key.build_system,
+            git_ref: key.git_ref,
+            owner: key.owner,
+            labels: key.labels,
+            build_jobs: None,
+            input_bytes: None,
+        };
     }
 }
 

@@ -26,6 +26,8 @@ prop_compose! {
         let [project, stack, package, version, variants, compiler, compiler_version, arch, build_system, git_ref, owner] =
             <[String; 11]>::try_from(texts).unwrap();
         let hints = Hints { build_jobs, input_bytes };
+        // one that is all empty is none
+        let package = format!("p{package}");
         Key { project, stack, package, version, variants, compiler, compiler_version, arch, build_system, git_ref, owner, labels, hints }
     }
 }
@@ -70,6 +72,19 @@ proptest! {
         let mut json = Vec::new();
         codec::pack_json(&summary, &mut json).unwrap();
         prop_assert_eq!(unpack(&json), Ok(summary));
+    }
+
+    #[test]
+    fn nothing_of_one_summary_is_left_in_the_next(all in prop::collection::vec(any_summary(), 1..5), broken in any::<u8>()) {
+        let mut reused = Reused::default();
+        for summary in all {
+            let (mut bytes, mut read) = (packed(&summary), None);
+            reused.unpack(FIELDS, &bytes[1..], &mut |summary: &Summary| read = Some(summary.clone())).unwrap();
+            prop_assert_eq!(read.as_ref(), Some(&summary));
+            // and nothing of one that broke off
+            bytes.truncate(1 + bytes.len() * usize::from(broken) / 256);
+            drop(reused.unpack(FIELDS, &bytes[1..], &mut |_: &Summary| ()));
+        }
     }
 
     #[test]

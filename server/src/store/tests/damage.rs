@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, fs};
 
 use super::fixture::{attempt, id, open, refusal, samples, settings, stores, summary};
 use crate::store::{
-    Batch, Kind, Limit, Loaded, Offline, Store, StoreError, append_fragment, load_summaries,
-    load_summaries_past_damage, put_summary, read_series, read_summary, roll,
+    Batch, Kind, Limit, Loaded, Offline, PAGE_ITEMS, Store, StoreError, append_fragment, each_summary,
+    load_summaries, load_summaries_past_damage, put_summary, read_series, read_summary, roll,
 };
 
 /// Flips one bit in the middle of the entry at `index` among those with the prefix.
@@ -36,6 +36,29 @@ async fn a_flipped_bit_in_a_summary_costs_that_summary() {
         assert_eq!(found, [id("a"), id("c")]);
         let error = read_summary(&store, &id("b")).await.unwrap_err();
         assert!(matches!(&error, StoreError::Damaged { key, .. } if key.0 == b"sb\0"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_start_reads_all_summaries_of_one_part_and_of_many_but_those_that_are_damaged() {
+    let (_dir, stores) = stores();
+    for store in stores {
+        let count = PAGE_ITEMS + PAGE_ITEMS / 2;
+        let mut all = Vec::new();
+        for n in 0..count {
+            let mut one = summary(&attempt(&format!("{n:0>4}")));
+            // some end on another page than they begin
+            one.key.variants = "v".repeat(n % 7 * 2000);
+            let mut batch = Batch::default();
+            put_summary(&mut batch, &one).unwrap();
+            store.commit(batch).await.unwrap();
+            all.push(one);
+        }
+        flip(&store, &Kind::Summary.prefix(), 0).await;
+        let (send, read) = std::sync::mpsc::channel();
+        let loaded = each_summary(&store, move |summary| send.send(summary.clone()).unwrap()).await.unwrap();
+        assert_eq!(loaded, Loaded { records: count as u64 - 1, damaged: 1 });
+        assert!(read.try_iter().eq(all.into_iter().skip(1)));
     }
 }
 
