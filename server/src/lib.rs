@@ -35,6 +35,7 @@
 //! | `mask` | secrets in foreign text |
 //! | `frames` | connections that send frames of HTTP/2 without messages |
 //! | `log`, `traces` | where log lines go, and spans |
+//! | `threads` | those that yield to others |
 //! | `outgoing` | what the server asks of others over HTTP |
 //! | `gitlab` | job hooks, and what GitLab is asked about them |
 //! | `stats` | totals, groups, steps |
@@ -83,6 +84,7 @@ pub mod shadow;
 mod simulate;
 pub mod stats;
 pub mod store;
+mod threads;
 mod ticketing;
 mod tls;
 #[cfg(not(feature = "otlp"))]

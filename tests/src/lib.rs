@@ -8,6 +8,7 @@ pub mod figures;
 mod files;
 pub mod flood;
 mod issuer;
+pub mod pace;
 mod patience;
 mod programs;
 mod quote;

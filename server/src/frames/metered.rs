@@ -12,7 +12,6 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::Instant,
 };
-use tonic::transport::server::Connected;
 
 use super::Frames;
 
@@ -41,14 +40,6 @@ impl<I> Metered<I> {
             self.frames.wrote(bytes);
         }
         wrote
-    }
-}
-
-impl<I: Connected> Connected for Metered<I> {
-    type ConnectInfo = I::ConnectInfo;
-
-    fn connect_info(&self) -> Self::ConnectInfo {
-        self.io.connect_info()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Connections as tonic takes them: plain ones as they come, others once their handshake is done. Either kind is cut off if its
+//! Connections that calls can be made on: plain ones as they come, others once their handshake is done. Either kind is cut off if its
 //! client does not begin to speak HTTP/2; from then on pings tell whether it is there, and calls whether it needs to be: one without
 //! a call that was let in gives its place to others.
 
@@ -6,7 +6,7 @@ mod link;
 #[cfg(test)]
 mod tests;
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use link::{Link, Stream};
 use prometheus_client::metrics::counter::Counter;
@@ -43,8 +43,14 @@ impl Peer {
     }
 }
 
-/// What tonic serves.
-pub(super) type Links = ReceiverStream<io::Result<Metered<Link>>>;
+/// A connection that calls can be made on, and who makes them.
+pub(super) struct Arrived {
+    pub(super) io: Metered<Link>,
+    pub(super) peer: Peer,
+}
+
+/// Such connections, in the order in which they came to be.
+pub(super) type Links = ReceiverStream<Arrived>;
 
 /// Makes links of `incoming`. Each handshake has a task of its own: a client that is slow holds up nobody. `cut` counts floods.
 pub(super) fn links(
@@ -71,7 +77,7 @@ pub(super) fn links(
                 () = links.closed() => return,
             };
             if let Some(link) = link
-                && links.send(Ok(link.metered(cut.clone()))).await.is_err()
+                && links.send(link.metered(cut.clone())).await.is_err()
             {
                 return;
             }

@@ -4,6 +4,7 @@ mod calls;
 mod collector;
 mod connected;
 mod convert;
+mod deadline;
 mod entry;
 pub(crate) mod foreign;
 mod guarded;
@@ -13,6 +14,7 @@ mod placement;
 mod predictor;
 mod reply;
 mod scaler;
+mod serving;
 mod stats;
 mod status;
 mod streams;
@@ -20,7 +22,7 @@ mod tickets;
 mod underway;
 mod view;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 pub(crate) use calls::Calls;
 use collector::CollectorService;
@@ -43,12 +45,13 @@ use stats::StatsService;
 use streams::{AtOnce, Streams};
 use tickets::TicketCalls;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tonic::transport::Server;
+use tonic::service::Routes;
 use tonic_health::{
     ServingStatus,
     pb::health_server::HealthServer,
     server::{HealthReporter, HealthService},
 };
+use tower::Layer as _;
 
 use crate::{
     answers::Answers,
@@ -62,32 +65,12 @@ use crate::{
     placing::Placing,
     predict,
     privacy::Private,
-    shadow,
+    shadow, threads,
     ticketing::{Claims, Ticketing},
 };
 
-/// A connection that does not answer a ping for this long is gone.
-const KEEPALIVE: Duration = Duration::from_secs(20);
-
-/// Streams of one connection: a proxy may put many agents on one.
-const STREAMS_PER_CONNECTION: u32 = 1024;
-
-/// Calls that a client took back before they were looked at, at most on one connection: what h2 has by itself, held here so that no
-/// other release changes it.
-const RESETS_PENDING: usize = 20;
-/// Calls that a client made the server take back by breaking rules, at most on one connection (CVE-2025-8671). An honest client makes
-/// none; unset, tonic turns the bound off that hyper has by itself.
-const RESETS_MADE: usize = 256;
-
-/// Bytes of the headers of one request. The longest header of a gRPC client is a token of a few KiB.
-const HEADER_BYTES: u32 = 16 * 1024;
-
 /// Bytes of a message to what everybody may call: the name of a service.
 const OPEN_MESSAGE_BYTES: usize = 4 * 1024;
-
-/// Time for a call until its answer begins. What answers from memory needs far less; a verdict waits for the disk, and a
-/// client may send its question slowly. Streams answer at once and are bounded otherwise.
-const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
 /// What the handlers call.
 #[derive(Debug, Clone)]
@@ -170,7 +153,7 @@ pub(crate) async fn set_health(health: &HealthReporter, serving: bool, writable:
 /// Serves until `parts.stopping`, then lets running calls end.
 ///
 /// # Errors
-/// The listener fails, or a descriptor is broken.
+/// A descriptor is broken.
 pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthService) -> anyhow::Result<()> {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
@@ -184,23 +167,15 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthServic
         tickets: parts.tickets(),
     };
     let scaler = ScalerService::new(parts.demands.clone(), parts.streams(scaler::STREAMS));
-    let agents = parts.streams(collector::STREAMS);
+    let streams = parts.streams(collector::STREAMS);
     let Parts { ingest, placing, metrics, calls, guard, connections, stopping, .. } = parts;
     let counts = Counts { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
     let (connections, taking) = incoming::incoming(listener.tcp, connections, counts);
     let cut = metrics.connections_cut.get_or_create(&Kind::of(CONTROL_FRAMES)).clone();
     let (links, shaking) = connected::links(connections, listener.tls, cut);
     let entry = Entry { calls, guard, metrics: Arc::clone(&metrics) };
-    let collector = CollectorService::new(ingest, placing, metrics, agents);
-    let serving = Server::builder()
-        .layer(entry)
-        .timeout(ANSWER_WITHIN)
-        .http2_max_header_list_size(Some(HEADER_BYTES))
-        .http2_keepalive_interval(Some(KEEPALIVE))
-        .http2_keepalive_timeout(Some(KEEPALIVE))
-        .max_concurrent_streams(Some(STREAMS_PER_CONNECTION))
-        .http2_max_pending_accept_reset_streams(Some(RESETS_PENDING))
-        .http2_max_local_error_reset_streams(Some(RESETS_MADE))
+    let collector = CollectorService::new(ingest, placing, metrics, streams);
+    let routes = Routes::default()
         .add_service(HealthServer::new(health).max_decoding_message_size(OPEN_MESSAGE_BYTES))
         .add_service(reflection().build_v1()?.max_decoding_message_size(OPEN_MESSAGE_BYTES))
         .add_service(reflection().build_v1alpha()?.max_decoding_message_size(OPEN_MESSAGE_BYTES))
@@ -208,10 +183,9 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthServic
         .add_service(PredictorServer::new(predictor).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(PlacementServer::new(placement).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(ExternalScalerServer::new(scaler).max_decoding_message_size(limits::MESSAGE_BYTES))
-        .add_service(StatsServer::new(stats).max_decoding_message_size(limits::MESSAGE_BYTES))
-        .serve_with_incoming_shutdown(links, stopping.cancelled_owned());
+        .add_service(StatsServer::new(stats).max_decoding_message_size(limits::MESSAGE_BYTES));
+    let serving = serving::serve(links, entry.layer(routes.prepare()), threads::of_agents(), stopping);
     // the first drops what the last hands over, and so ends it, and that the one between
-    let (served, (), ()) = tokio::join!(serving, taking, shaking);
-    served?;
+    let ((), (), ()) = tokio::join!(serving, taking, shaking);
     Ok(())
 }

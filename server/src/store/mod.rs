@@ -34,7 +34,6 @@ mod lane;
 mod look;
 mod marker;
 mod memory;
-mod nicer;
 mod offline;
 mod packed;
 mod packer;

@@ -8,7 +8,7 @@ use tokio::{
     task::JoinError,
 };
 
-use super::nicer;
+use crate::threads;
 
 /// Threads. What waits for them is bounded by those who call.
 const THREADS: usize = 2;
@@ -33,7 +33,7 @@ fn start() -> Option<Runtime> {
     let started = builder
         .thread_name("packer")
         .max_blocking_threads(THREADS)
-        .on_thread_start(nicer::yield_to_others)
+        .on_thread_start(threads::yield_to_others)
         .build();
     started.map_err(|error| tracing::warn!(%error, "no threads of their own for packing samples")).ok()
 }
@@ -46,7 +46,7 @@ mod tests {
     async fn whoever_packs_yields_to_others() {
         let nice = || rustix::process::nice(0).unwrap();
         let own = nice();
-        assert_eq!(pack_aside(nice).await.unwrap(), (own + nicer::NICER).min(19));
+        assert_eq!(pack_aside(nice).await.unwrap(), (own + threads::NICER).min(19));
         assert_eq!(nice(), own, "the others are as they were");
     }
 }

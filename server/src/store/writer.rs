@@ -21,12 +21,12 @@ use super::{
     errors::CommitError,
     kv::{BATCH_BYTES, Batch, Committed, Mode},
     marker::{FORMAT_VERSION, Marker, State},
-    nicer,
     plan::plan,
     shared::Shared,
     snapshot::Rescue,
     witness::Witness,
 };
+use crate::threads;
 
 /// Most commits in one sync: beyond this the disk gains nothing, and readers wait for the engine's lock.
 const GROUP_COMMITS: usize = 256;
@@ -109,7 +109,7 @@ impl Writer {
 
     /// Serves the queue until it is closed or nobody holds its other end.
     pub(super) fn run(mut self) {
-        nicer::yield_to_others();
+        threads::yield_to_others();
         loop {
             match self.carried.take().map_or_else(|| self.queue.recv_timeout(RETRY_EVERY), Ok) {
                 Ok(Message::Commit(first)) => self.turn(first),

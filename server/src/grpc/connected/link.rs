@@ -14,9 +14,8 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 use tokio_rustls::server::TlsStream;
-use tonic::transport::server::Connected;
 
-use super::Peer;
+use super::{Arrived, Peer};
 use crate::{
     frames::Metered,
     incoming::{Connection, Requests},
@@ -60,9 +59,20 @@ impl Link {
         Self { expiry, ..self }
     }
 
-    pub(super) fn metered(self, cut: Counter) -> Metered<Self> {
-        let peer = self.connect_info().address;
-        Metered::new(self, peer, cut)
+    pub(super) fn metered(self, cut: Counter) -> Arrived {
+        let peer = self.peer();
+        Arrived { io: Metered::new(self, peer.address, cut), peer }
+    }
+
+    fn peer(&self) -> Peer {
+        match &self.stream {
+            Stream::Plain(connection) => Peer {
+                address: connection.peer,
+                names: Arc::default(),
+                requests: connection.requests.clone(),
+            },
+            Stream::Tls { peer, .. } => peer.clone(),
+        }
     }
 
     pub(super) fn requests(&self) -> &Requests {
@@ -77,7 +87,7 @@ impl Link {
     fn over(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         let Some(expiry) = &mut self.expiry else { return Poll::Pending };
         ready!(expiry.poll_over(cx));
-        let address = self.connect_info().address;
+        let address = self.peer().address;
         tracing::warn!(target: AUDIT, %address, "ended a connection: the client's certificate has expired");
         Poll::Ready(io::Error::new(io::ErrorKind::PermissionDenied, "the client's certificate has expired"))
     }
@@ -95,21 +105,6 @@ impl Link {
                 return late("no call for too long");
             };
             self.look.as_mut().reset(Instant::now() + left);
-        }
-    }
-}
-
-impl Connected for Link {
-    type ConnectInfo = Peer;
-
-    fn connect_info(&self) -> Peer {
-        match &self.stream {
-            Stream::Plain(connection) => Peer {
-                address: connection.peer,
-                names: Arc::default(),
-                requests: connection.requests.clone(),
-            },
-            Stream::Tls { peer, .. } => peer.clone(),
         }
     }
 }

@@ -6,6 +6,8 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
+use std::io;
+
 use super::{
     link::{PREFACE_BYTES, UNUSED},
     *,
@@ -47,9 +49,9 @@ async fn a_client_that_does_not_begin_to_speak_is_cut_off_and_one_whose_call_run
     let (mut links, shaking) = links(connections, None, Counter::default());
     let clients = async move {
         let mut silent = TcpStream::connect(address).await.unwrap();
-        let mut link = links.next().await.unwrap().unwrap();
+        let mut link = links.next().await.unwrap().io;
         let mut client = TcpStream::connect(address).await.unwrap();
-        let mut other = links.next().await.unwrap().unwrap();
+        let mut other = links.next().await.unwrap().io;
         silent.write_all(b"PRI").await.unwrap();
         client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
         link.read_exact(&mut [0; 3]).await.unwrap();

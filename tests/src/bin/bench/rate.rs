@@ -6,13 +6,12 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
-    thread,
     time::Duration,
 };
 
-use plimsoll_tests::{Sender, Server, bare::BareServer, batch, figures::Times, hello};
+use plimsoll_tests::{Sender, Server, bare::BareServer, batch, figures::Times, hello, pace};
 use tokio::{
-    sync::{Semaphore, mpsc},
+    sync::Semaphore,
     task::JoinSet,
     time::{Instant, interval, sleep},
 };
@@ -54,7 +53,7 @@ pub(crate) async fn at_a_fixed_rate(server: &Server, bare: &BareServer) -> anyho
 async fn send(caller: &Light) -> anyhow::Result<Sent> {
     let places = Arc::new(Semaphore::new(IN_FLIGHT));
     let (mut calls, mut sent) = (JoinSet::new(), Sent::default());
-    let (mut steps, mut n) = (steps(), 0);
+    let (mut steps, mut n) = (pace::every(STEP, TIME), 0);
     let each = u64::from(RATE) * u64::try_from(STEP.as_micros())? / 1_000_000;
     while let Some(due) = steps.recv().await {
         n += 1;
@@ -78,20 +77,6 @@ async fn send(caller: &Light) -> anyhow::Result<Sent> {
         sent.times.add(ended??);
     }
     Ok(sent)
-}
-
-/// When the calls are due. From a thread of its own: the runtime's clock goes in milliseconds, and is late by one.
-fn steps() -> mpsc::Receiver<Instant> {
-    let (step, steps) = mpsc::channel(IN_FLIGHT);
-    drop(tokio::task::spawn_blocking(move || {
-        let begin = Instant::now();
-        let mut due = begin;
-        while due - begin < TIME && step.blocking_send(due).is_ok() {
-            due += STEP;
-            thread::sleep(due.saturating_duration_since(Instant::now()));
-        }
-    }));
-    steps
 }
 
 /// Calls that were sent, and those that were not.

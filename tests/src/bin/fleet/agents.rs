@@ -48,10 +48,12 @@ impl Fleet {
         let connections = connect(url, self.connections.clamp(1, self.agents.max(1))).await?;
         let mut agents = JoinSet::new();
         let begin = Instant::now();
-        for (agent, connection) in (0..self.agents).zip(connections.iter().cycle()) {
+        let channels: Vec<Channel> = connections.iter().map(|(channel, _stream)| channel.clone()).collect();
+        let mut streams = connections.into_iter().map(|(_channel, stream)| stream);
+        for (agent, channel) in (0..self.agents).zip(channels.iter().cycle()) {
             // their seconds begin at different moments
             let first = begin + SECOND.mul_f64(fraction(agent, self.agents));
-            agents.spawn(stream(connection.clone(), agent, first, begin + self.time));
+            agents.spawn(stream((channel.clone(), streams.next()), agent, first, begin + self.time));
         }
         let (mut acknowledged, mut broken, mut times) = (0, 0, Times::default());
         while let Some(ended) = agents.join_next().await {
@@ -67,12 +69,17 @@ impl Fleet {
     }
 }
 
-/// Opens so many connections, a bounded number of them at once: the backlog of a listener is bounded, too.
-async fn connect(url: &str, count: u64) -> anyhow::Result<Vec<Channel>> {
+/// Opens so many connections, a bounded number of them at once: the backlog of a listener is bounded, too. Each has a stream, as an
+/// agent opens one at once: thousands of connections of one address without a call are refused.
+async fn connect(url: &str, count: u64) -> anyhow::Result<Vec<(Channel, Sender)>> {
     let (mut opening, mut connections) = (JoinSet::new(), Vec::new());
     for _ in 0..count {
         let endpoint = Endpoint::new(url.to_owned())?;
-        opening.spawn(async move { endpoint.connect().await });
+        opening.spawn(async move {
+            let channel = endpoint.connect().await?;
+            let stream = Sender::open(channel.clone()).await?;
+            anyhow::Ok((channel, stream))
+        });
         if opening.len() >= AT_ONCE
             && let Some(opened) = opening.join_next().await
         {
@@ -98,22 +105,21 @@ struct Seen {
     broken: Option<Status>,
 }
 
-async fn stream(connection: Channel, agent: u64, first: Instant, end: Instant) -> Seen {
+async fn stream(to: (Channel, Option<Sender>), agent: u64, first: Instant, end: Instant) -> Seen {
     let mut seen = Seen::default();
-    if let Err(status) = attempts(connection, agent, (first, end), &mut seen).await {
+    if let Err(status) = attempts(to, agent, (first, end), &mut seen).await {
         seen.broken = Some(status);
     }
     seen
 }
 
 async fn attempts(
-    connection: Channel,
+    (connection, mut stream): (Channel, Option<Sender>),
     agent: u64,
     (first, end): (Instant, Instant),
     seen: &mut Seen,
 ) -> Result<(), Status> {
     let mut tick = interval_at(first, SECOND);
-    let mut stream = None;
     for n in 0_u64.. {
         let attempt = format!("fleet-{agent}-{n}");
         let began = tick.tick().await;

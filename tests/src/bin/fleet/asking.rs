@@ -9,12 +9,8 @@ use std::{
 };
 
 use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient};
-use plimsoll_tests::figures::Times;
-use tokio::{
-    sync::watch,
-    task::JoinSet,
-    time::{Instant, MissedTickBehavior, interval},
-};
+use plimsoll_tests::{figures::Times, pace};
+use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tonic::{
     Status,
     transport::{Channel, Endpoint},
@@ -66,16 +62,14 @@ async fn ask(
     let server = Endpoint::new(server)?.connect().await?;
     let bare = Endpoint::new(bare)?.connect().await?;
     let (mut asked, mut calls) = (Asked::default(), JoinSet::new());
-    let mut tick = interval(Duration::from_secs(1) / rate.max(1));
-    tick.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    loop {
+    let turns = [(Kind::Predict, &server), (Kind::Health, &server), (Kind::Empty, &bare)];
+    let mut moments = pace::every(Duration::from_secs(1) / rate.max(1) / 3, Duration::MAX);
+    for (kind, channel) in turns.into_iter().cycle() {
         let due = tokio::select! {
-            due = tick.tick() => due,
+            Some(due) = moments.recv() => due,
             _ = stop.changed() => break,
         };
-        for (kind, channel) in [(Kind::Predict, &server), (Kind::Health, &server), (Kind::Empty, &bare)] {
-            calls.spawn(call(kind, channel.clone(), due));
-        }
+        calls.spawn(call(kind, channel.clone(), due));
         while let Some(ended) = calls.try_join_next() {
             asked.take(ended??);
         }

@@ -3,7 +3,8 @@
 //! bare server, which only answers; during it the standard health check stands for an empty call.
 //!
 //! `cargo run --release --locked --bin fleet -- [AGENTS] [CONNECTIONS] [SECONDS]`; as many connections as agents is the real
-//! case. Attempts end and begin all the time. The figures of every tenth second are printed.
+//! case. The fleet's threads are nicer than all others. Attempts end and begin all the time. The figures of every tenth second
+//! are printed.
 
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
 
@@ -23,12 +24,19 @@ const CONNECTIONS: u64 = 100;
 const SECONDS: u64 = 30;
 /// Calls of each kind a second, at a fixed rate.
 const CALLS: u32 = 200;
+/// Added to the niceness of the threads of the fleet.
+const NICER: i32 = 5;
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    if bare::is_asked() {
-        return bare::serve().await;
+fn main() -> anyhow::Result<()> {
+    let (mut builder, bare) = (tokio::runtime::Builder::new_multi_thread(), bare::is_asked());
+    if !bare {
+        // agents run on machines of their own: here they leave the cores to the server, and to what measures
+        builder.on_thread_start(|| _ = rustix::process::nice(NICER));
     }
+    builder.enable_all().build()?.block_on(async { if bare { bare::serve().await } else { measure().await } })
+}
+
+async fn measure() -> anyhow::Result<()> {
     let mut words = env::args().skip(1);
     let mut number = |default| words.next().map_or(Ok(default), |word| word.parse::<u64>());
     let (agents, connections, seconds) = (number(AGENTS)?, number(CONNECTIONS)?, number(SECONDS)?);

@@ -1,0 +1,58 @@
+//! How long a caller waits for an answer, as it says itself: the header `grpc-timeout`, up to eight digits and a unit
+//! (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>).
+
+use std::time::Duration;
+
+use tonic::codegen::http::HeaderMap;
+
+/// Digits that the wire allows. No unit overflows with so many.
+const DIGITS: usize = 8;
+
+/// What the caller says; `None` if it says nothing, or nothing that the wire allows: such a call is as patient as any other.
+pub(super) fn of(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if digits.len() > DIGITS || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let number = digits.parse().ok()?;
+    Some(match unit {
+        "H" => Duration::from_hours(number),
+        "M" => Duration::from_mins(number),
+        "S" => Duration::from_secs(number),
+        "m" => Duration::from_millis(number),
+        "u" => Duration::from_micros(number),
+        "n" => Duration::from_nanos(number),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> Option<Duration> {
+        let mut headers = HeaderMap::new();
+        headers.insert("grpc-timeout", text.parse().unwrap());
+        of(&headers)
+    }
+
+    #[test]
+    fn what_the_wire_allows_is_understood() {
+        assert_eq!(said("1H"), Some(Duration::from_hours(1)));
+        assert_eq!(said("2M"), Some(Duration::from_mins(2)));
+        assert_eq!(said("3S"), Some(Duration::from_secs(3)));
+        assert_eq!(said("4m"), Some(Duration::from_millis(4)));
+        assert_eq!(said("5u"), Some(Duration::from_micros(5)));
+        assert_eq!(said("0n"), Some(Duration::ZERO));
+        assert_eq!(said("99999999H"), Some(Duration::from_hours(99_999_999)));
+    }
+
+    #[test]
+    fn what_it_does_not_allow_is_as_if_nothing_was_said() {
+        assert_eq!(of(&HeaderMap::new()), None);
+        for text in ["", "H", "1", "1s", "+1S", "-1S", "1.5S", " 1S", "1 S", "100000000n"] {
+            assert_eq!(said(text), None, "{text:?}");
+        }
+    }
+}
