@@ -39,8 +39,10 @@ const ROLL: usize = 900;
 /// Between two commits: 10,000 samples a second, as of 10,000 builds. The engine cleans its files at a bounded pace, so the ratio
 /// depends on how fast they are written.
 const PACE: Duration = Duration::from_millis(200);
-/// Commits between two passes over the old samples.
+/// Commits between the beginnings of two passes over the old samples.
 const PASS: u64 = 100;
+/// Commits between two looks at the disk.
+const LOOK: u64 = 10;
 /// Time of a row of samples that became fewer.
 const ROW: Millis = Millis(15_000);
 
@@ -107,31 +109,31 @@ impl Running {
     }
 }
 
-/// One pass over the sealed samples, as the server makes it: old ones become fewer, older ones go.
-async fn retain(store: &Store, newest: u64, full: u64, kept: u64) -> Result<()> {
-    let mut after = None;
-    loop {
-        let page = store::blocks_after(store, after.as_deref()).await?;
-        let mut batch = Batch::default();
-        for (id, block) in page.blocks {
-            let number: u64 = id.as_str().rsplit(':').next().unwrap_or_default().parse()?;
-            let age = newest.saturating_sub(number);
-            if age > kept {
-                store::replace_block(&mut batch, block, None);
-            } else if age > full
-                && let Some(fewer) = store::thinned(&block, ROW)
-            {
-                store::replace_block(&mut batch, block, Some(fewer));
-            }
-        }
-        if !batch.is_empty() {
-            store.commit(batch).await?;
-        }
-        after = page.next;
-        if after.is_none() {
-            return Ok(());
+/// One step of a pass over the sealed samples, as the server takes one between two commits: old ones become fewer, older ones go. Gives
+/// where the next step begins; `None` at the end of the pass.
+async fn retain(
+    store: &Store,
+    after: Option<Vec<u8>>,
+    newest: u64,
+    (full, kept): (u64, u64),
+) -> Result<Option<Vec<u8>>> {
+    let page = store::blocks_after(store, after.as_deref()).await?;
+    let mut batch = Batch::default();
+    for (id, block) in page.blocks {
+        let number: u64 = id.as_str().rsplit(':').next().unwrap_or_default().parse()?;
+        let age = newest.saturating_sub(number);
+        if age > kept {
+            store::replace_block(&mut batch, block, None);
+        } else if age > full
+            && let Some(fewer) = store::thinned(&block, ROW)
+        {
+            store::replace_block(&mut batch, block, Some(fewer));
         }
     }
+    if !batch.is_empty() {
+        store.commit(batch).await?;
+    }
+    Ok(page.next)
 }
 
 /// A server's life of this many attempts: a half of them keep samples, a quarter all of them.
@@ -140,7 +142,7 @@ async fn steady(attempts: u64, out: &mut impl io::Write) -> Result<bool> {
     let (store, builds) = (Store::open(&settings(dir.path()))?, builds()?);
     let (full, kept) = (attempts / 4, attempts / 2);
     let mut running: Vec<Running> = Vec::new();
-    let (mut begun, mut commits, mut worst, mut samples) = (0, 0_u64, 0.0_f64, 0);
+    let (mut begun, mut commits, mut worst, mut samples, mut after) = (0, 0_u64, 0.0_f64, 0, None);
     let began = Instant::now();
     let mut pace = tokio::time::interval(PACE);
     pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -164,18 +166,23 @@ async fn steady(attempts: u64, out: &mut impl io::Write) -> Result<bool> {
         }
         running = left;
         commits += 1;
-        if commits.is_multiple_of(PASS) || running.is_empty() {
-            retain(&store, begun, full, kept).await?;
+        // a pass begins every so often
+        if after.is_some() || commits.is_multiple_of(PASS) {
+            after = retain(&store, after, begun, (full, kept)).await?;
+        }
+        if commits.is_multiple_of(LOOK) {
             let (payload, disk) = (payload(&store).await?, bytes_below(dir.path())?);
             // from then on as much goes as comes
             if begun > kept {
                 worst = worst.max(times(disk, payload));
             }
-            let (mib, ratio) = (payload >> 20, times(disk, payload));
-            writeln!(
-                out,
-                "steady: {begun:6} attempts, {mib:4} MiB of payload, {ratio:.2} times that on disk"
-            )?;
+            if commits.is_multiple_of(PASS) {
+                let (mib, ratio) = (payload >> 20, times(disk, payload));
+                writeln!(
+                    out,
+                    "steady: {begun:6} attempts, {mib:4} MiB of payload, {ratio:.2} times that on disk"
+                )?;
+            }
         }
     }
     let seconds = began.elapsed().as_secs();
