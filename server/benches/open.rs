@@ -46,7 +46,7 @@ async fn open(dir: &Path) -> Any<()> {
     let seconds = begin.elapsed().as_secs_f64();
     let figures = [seconds, cpu_seconds()?, memory_mb("VmRSS")?, memory_mb("VmHWM")?];
     say(&figures)?;
-    Ok(app.run(async {}).await?)
+    Ok(app.run(tokio::runtime::Handle::current(), async {}).await?)
 }
 
 fn walk(dir: &Path) -> Any<()> {

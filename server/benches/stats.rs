@@ -101,7 +101,8 @@ async fn serve(dir: &Path) -> Any<bool> {
         drop(stop);
         asked
     };
-    let (asked, served) = tokio::join!(asking, app.run(async { drop(stopped.await) }));
+    let (asked, served) =
+        tokio::join!(asking, app.run(tokio::runtime::Handle::current(), async { drop(stopped.await) }));
     served?;
     asked
 }

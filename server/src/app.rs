@@ -14,6 +14,7 @@ use anyhow::Context as _;
 use drain::Drain;
 use listeners::Listeners;
 use running::Running;
+use tokio::runtime::Handle;
 
 use crate::{
     clock::Clock,
@@ -141,15 +142,15 @@ impl App {
         self.listeners.addresses()
     }
 
-    /// Serves until `stop`, then drains: streams are told to come back, running calls and queued requests are answered, the
+    /// Serves until `stop`, the streams of agents on `agents` ([`crate::agent_threads`]), then drains: streams are told to come back, running calls and queued requests are answered, the
     /// store is closed. All of it takes `drain_timeout` at most, and the two seconds that the store has in any case.
     ///
     /// # Errors
     /// The name of the task that failed or ended by itself, or of the first thing that was not done in time. Nothing
     /// acknowledged is lost in any case.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+    pub async fn run(self, agents: Handle, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let limit = self.config.drain_timeout;
-        let mut running = Running::start(self);
+        let mut running = Running::start(self, agents);
         let trouble = tokio::select! {
             biased;
             error = running.ended_early() => Some(error),

@@ -98,3 +98,4 @@ pub use cli::{Cli, Command};
 pub use config::{Args, Config, InForce, Loaded, LogFormat, Mistake};
 pub use ingest::Retain;
 pub use log::Log;
+pub use threads::agent_threads;

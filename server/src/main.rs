@@ -1,13 +1,19 @@
 //! The server's life: settings, log, build, run, exit code.
 
-use std::{io::Write as _, process::ExitCode};
+use std::{io::Write as _, process::ExitCode, time::Duration};
 
 use clap::Parser as _;
 use plimsoll_server::{Addresses, App, Cli, Config, Log};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    runtime::Handle,
+    signal::unix::{Signal, SignalKind, signal},
+};
 
 /// Exit status for wrong settings, as `EX_USAGE` of sysexits(3).
 const WRONG_SETTINGS: u8 = 64;
+
+/// How long the threads of agents may take to end, at most: they are waited for when all that was acknowledged is on disk.
+const LEAVE: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let Cli { args, command } = Cli::parse();
@@ -44,21 +50,24 @@ fn say(line: &str) {
 
 fn run(config: Config) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let ended = runtime.block_on(serve(config));
+    let agents = plimsoll_server::agent_threads()?;
+    let ended = runtime.block_on(serve(config, agents.handle().clone()));
+    // what is left of their connections uses timers of the others, which must still be there
+    agents.shutdown_timeout(LEAVE);
     // what still runs on a thread of its own, for example a store that is being opened, must not keep the process
     runtime.shutdown_background();
     ended
 }
 
-async fn serve(config: Config) -> anyhow::Result<()> {
+async fn serve(config: Config, agents: Handle) -> anyhow::Result<()> {
     let log = Log::begin(&config)?;
-    let ended = live(config).await;
+    let ended = live(config, agents).await;
     log.end().await;
     ended
 }
 
 /// From the opening of the store to its end.
-async fn live(config: Config) -> anyhow::Result<()> {
+async fn live(config: Config, agents: Handle) -> anyhow::Result<()> {
     let (mut stop, mut again) = (signals()?, signals()?);
     // rules are read again at SIGHUP; one that comes before anybody listens must not end the server
     let _heard = signal(SignalKind::hangup())?;
@@ -79,7 +88,7 @@ async fn live(config: Config) -> anyhow::Result<()> {
         again.recv().await;
     };
     tokio::select! {
-        ended = app.run(stop.once()) => ended,
+        ended = app.run(agents, stop.once()) => ended,
         () = second => anyhow::bail!("ended by a second signal before it was drained; what was acknowledged is on disk"),
     }
 }

@@ -1,37 +1,33 @@
 //! Threads that yield to those that answer somebody: where both want a core, what is asked is answered first, and agents wait for their
 //! acknowledgements. They spool meanwhile, and what waits for one sync is written by one.
 
-use std::sync::OnceLock;
+use std::io;
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use rustix::process::{getpid, getpriority_process, setpriority_process};
+use tokio::runtime::{Builder, Runtime};
 
 /// Added to the niceness of the process: a third of the time of a thread that is not nice, where both want a core (each step takes
 /// a fifth, `sched(7)`).
 pub(crate) const NICER: i32 = 5;
 
-/// The calling thread is nicer from now on, and so are those that it starts.
+/// The calling thread is nicer than the process from now on, and so are those that it starts.
 pub(crate) fn yield_to_others() {
-    if let Err(error) = rustix::process::nice(NICER) {
+    let nicer = getpriority_process(Some(getpid())).map(|own| own + NICER);
+    if let Err(error) = nicer.and_then(|nicer| setpriority_process(None, nicer)) {
         tracing::debug!(%error, "threads that should yield are as any other");
     }
 }
 
-/// The threads that serve the streams of agents, as many as there are cores. Thousands of streams are awake at once when a sync was done
-/// for them, and on the threads of all others a question would wait for its turn behind them. Where the system has no more threads,
-/// those of the caller serve agents, too.
+/// Makes the threads that serve the streams of agents: thousands of streams are awake at once when a sync was done for them, and on the
+/// threads of all others a question would wait for its turn behind them. They must end before the threads on which the server runs.
+///
+/// # Errors
+/// The system has no more files.
 ///
 /// # Panics
-/// There are none, and the caller runs on no runtime either.
-pub(crate) fn of_agents() -> Handle {
-    // never dropped: a runtime cannot be where others wait
-    static AGENTS: OnceLock<Option<Runtime>> = OnceLock::new();
-    AGENTS.get_or_init(start).as_ref().map_or_else(Handle::current, |agents| agents.handle().clone())
-}
-
-fn start() -> Option<Runtime> {
-    let mut builder = Builder::new_multi_thread();
-    let started = builder.thread_name("agents").enable_all().on_thread_start(yield_to_others).build();
-    started.map_err(|error| tracing::warn!(%error, "no threads of their own for streams of agents")).ok()
+/// It has no more threads.
+pub fn agent_threads() -> io::Result<Runtime> {
+    Builder::new_multi_thread().thread_name("agents").enable_all().on_thread_start(yield_to_others).build()
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -69,9 +65,16 @@ mod tests {
         store.close().await.unwrap();
     }
 
-    #[tokio::test]
-    async fn who_serves_agents_yields_to_others() {
-        let nice = of_agents().spawn(async { rustix::process::nice(0).unwrap() });
-        assert_eq!(nice.await.unwrap(), (own().unwrap() + NICER).min(19));
+    #[test]
+    fn who_serves_agents_yields_to_others_and_so_does_what_works_for_them() {
+        let threads = agent_threads().unwrap();
+        let nice = || niceness(&fs::read_to_string("/proc/thread-self/stat").unwrap());
+        let nicer = own().map(|own| (own + NICER).min(19));
+        let (serves, works) = threads.block_on(async {
+            let serves = threads.spawn(async move { nice() });
+            let works = threads.spawn(async move { tokio::task::spawn_blocking(nice).await.unwrap() });
+            (serves.await.unwrap(), works.await.unwrap())
+        });
+        assert_eq!((serves, works), (nicer, nicer));
     }
 }

@@ -1,4 +1,4 @@
-//! When calls at a fixed rate are due, by a clock that does not wait for anybody.
+//! When calls at a fixed rate are due, whether or not those before them were answered.
 
 use std::{thread, time::Duration};
 

@@ -68,13 +68,15 @@ async fn a_kill_in_a_group_that_the_build_made_counts_after_that_group_is_gone()
     let agreed = tempfile::tempdir().unwrap();
     let file = |name: &str| agreed.path().join(name);
     let (kernels, seen) = (file("oom_control"), file("seen"));
-    // the shell in the group may be a victim, too; and a group is busy for a moment after its last process was waited for
+    // the shell in the group may be a victim, too, before the others; and a group is busy for a moment after its last process was
+    // waited for. No wait is without end
     let script = format!(
-        "mkdir '{dir}/my test'; echo 33554432 > '{dir}/my test/memory.limit_in_bytes'; \
-         sh -c 'echo $$ > \"{dir}/my test/cgroup.procs\"; {EAT}; exit 0'; \
-         cp '{dir}/my test/memory.oom_control' '{kernels}.new'; mv '{kernels}.new' '{kernels}'; \
-         while [ ! -e '{seen}' ]; do sleep 0.05; done; \
-         for try in 1 2 3 4 5 6 7 8 9; do rmdir '{dir}/my test' && break; sleep 0.05; done",
+        "n=0; tick() {{ n=$((n+1)); [ $n -lt 600 ] || exit 1; sleep 0.05; }}; cd '{dir}' && mkdir 'my test' || exit 1; \
+         echo 33554432 > 'my test/memory.limit_in_bytes' || exit 1; \
+         sh -c 'echo $$ > \"my test/cgroup.procs\" && {EAT}; exit 0'; \
+         while read -r _pid < 'my test/cgroup.procs'; do tick; done; \
+         cp 'my test/memory.oom_control' '{kernels}.new' && mv '{kernels}.new' '{kernels}' || exit 1; \
+         while [ ! -e '{seen}' ]; do tick; done; until rmdir 'my test'; do tick; done",
         kernels = kernels.display(),
         seen = seen.display(),
     );

@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tonic_health::server::{HealthReporter, HealthService};
+use tonic_health::server::HealthReporter;
 
 use super::{
     App,
@@ -53,7 +54,7 @@ fn warm(tasks: &TaskTracker, stats: Stats) {
 
 impl Running {
     /// Starts every part.
-    pub(super) fn start(mut app: App) -> Self {
+    pub(super) fn start(mut app: App, agents: Handle) -> Self {
         let (tasks, streams, calls, health) = <(TaskTracker, TaskTracker, Calls, HealthReporter)>::default();
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
         warm(&tasks, app.learned.stats().clone());
@@ -75,6 +76,7 @@ impl Running {
             calls: calls.clone(),
             guard: app.guard,
             connections: connections.grpc,
+            agents,
             tasks: streams.clone(),
             stopping: stopping.clone(),
         };
@@ -98,11 +100,10 @@ impl Running {
             guard: grpc_parts.guard.clone(),
             stopping: stopping.clone(),
         };
-        let health_service = HealthService::from_health_reporter(health.clone());
         let Listeners { grpc, http, admission } = listeners;
         let serving_http = serve_http(http, admission, http_parts, http::Bounds::of(connections.http));
         Self {
-            grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health_service))),
+            grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health.clone()))),
             http: Long::new("HTTP listener", tasks.spawn(serving_http)),
             watch: Long::new("watch over the store", tasks.spawn(watch)),
             worker: Long::new("ingest", tasks.spawn(work(worker, keeper, ingesting.clone()))),

@@ -38,7 +38,7 @@ impl Server {
         let Addresses { grpc, http, .. } = app.addresses().unwrap();
         let metrics = Arc::clone(&app.metrics);
         let (stop, stopped) = oneshot::channel();
-        let run = app.run(async { stopped.await.unwrap_or_default() });
+        let run = app.run(Handle::current(), async { stopped.await.unwrap_or_default() });
         let ended = AbortOnDropHandle::new(TaskTracker::new().spawn(run));
         Self { _dir: dir, grpc, http, metrics, stop, ended }
     }
@@ -121,7 +121,7 @@ async fn a_call_that_outlives_the_drain_is_an_error() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_that_dies_ends_the_server_with_its_name() {
     let dir = tempfile::tempdir().unwrap();
-    let mut running = Running::start(App::build(config(&dir)).await.unwrap());
+    let mut running = Running::start(App::build(config(&dir)).await.unwrap(), Handle::current());
     running.worker = Long::new("ingest", TaskTracker::new().spawn(async { panic!("on purpose") }));
     let error = running.ended_early().await;
     let error = running.drain(Drain::begin(PLENTY, Some(error))).await.unwrap_err();

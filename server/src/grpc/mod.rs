@@ -40,12 +40,14 @@ use plimsoll_proto::{
 };
 use predictor::PredictorService;
 use scaler::ScalerService;
+use serving::Runs;
 pub(crate) use stats::Counting;
 use stats::StatsService;
 use streams::{AtOnce, Streams};
 use tickets::TicketCalls;
+use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tonic::service::Routes;
+use tonic::{Code, service::Routes};
 use tonic_health::{
     ServingStatus,
     pb::health_server::HealthServer,
@@ -65,7 +67,7 @@ use crate::{
     placing::Placing,
     predict,
     privacy::Private,
-    shadow, threads,
+    shadow,
     ticketing::{Claims, Ticketing},
 };
 
@@ -93,6 +95,8 @@ pub(crate) struct Parts {
     pub(crate) guard: Guard,
     /// Connections that may be there at once.
     pub(crate) connections: usize,
+    /// The threads that serve the streams of agents.
+    pub(crate) agents: Handle,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
 }
@@ -154,7 +158,8 @@ pub(crate) async fn set_health(health: &HealthReporter, serving: bool, writable:
 ///
 /// # Errors
 /// A descriptor is broken.
-pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthService) -> anyhow::Result<()> {
+pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthReporter) -> anyhow::Result<()> {
+    let health = HealthService::from_health_reporter(health);
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -168,12 +173,14 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthServic
     };
     let scaler = ScalerService::new(parts.demands.clone(), parts.streams(scaler::STREAMS));
     let streams = parts.streams(collector::STREAMS);
-    let Parts { ingest, placing, metrics, calls, guard, connections, stopping, .. } = parts;
+    let Parts { ingest, placing, metrics, calls, guard, connections, agents, stopping, .. } = parts;
     let counts = Counts { open: metrics.connections.clone(), refused: metrics.connections_refused.clone() };
     let (connections, taking) = incoming::incoming(listener.tcp, connections, counts);
     let cut = metrics.connections_cut.get_or_create(&Kind::of(CONTROL_FRAMES)).clone();
     let (links, shaking) = connected::links(connections, listener.tls, cut);
     let entry = Entry { calls, guard, metrics: Arc::clone(&metrics) };
+    let late = metrics.calls_failed.get_or_create(&Kind::of(status::name(Code::DeadlineExceeded))).clone();
+    let runs = Runs { agents, late, stopping };
     let collector = CollectorService::new(ingest, placing, metrics, streams);
     let routes = Routes::default()
         .add_service(HealthServer::new(health).max_decoding_message_size(OPEN_MESSAGE_BYTES))
@@ -184,7 +191,7 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthServic
         .add_service(PlacementServer::new(placement).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(ExternalScalerServer::new(scaler).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(StatsServer::new(stats).max_decoding_message_size(limits::MESSAGE_BYTES));
-    let serving = serving::serve(links, entry.layer(routes.prepare()), threads::of_agents(), stopping);
+    let serving = serving::serve(links, entry.layer(routes.prepare()), runs);
     // the first drops what the last hands over, and so ends it, and that the one between
     let ((), (), ()) = tokio::join!(serving, taking, shaking);
     Ok(())
