@@ -170,7 +170,7 @@ async fn steady(attempts: u64, out: &mut impl io::Write) -> Result<bool> {
         if after.is_some() || commits.is_multiple_of(PASS) {
             after = retain(&store, after, begun, (full, kept)).await?;
         }
-        if commits.is_multiple_of(LOOK) {
+        if commits.is_multiple_of(LOOK) || running.is_empty() {
             let (payload, disk) = (payload(&store).await?, bytes_below(dir.path())?);
             // from then on as much goes as comes
             if begun > kept {

@@ -142,8 +142,8 @@ impl App {
         self.listeners.addresses()
     }
 
-    /// Serves until `stop`, the streams of agents on `agents` ([`crate::agent_threads`]), then drains: streams are told to come back, running calls and queued requests are answered, the
-    /// store is closed. All of it takes `drain_timeout` at most, and the two seconds that the store has in any case.
+    /// Serves until `stop`, the streams of agents on `agents` ([`crate::agent_threads`]), then drains: streams are told to come back,
+    /// running calls and queued requests are answered, the store is closed. All of it takes `drain_timeout` at most, and the two seconds that the store has in any case.
     ///
     /// # Errors
     /// The name of the task that failed or ended by itself, or of the first thing that was not done in time. Nothing
