@@ -1,7 +1,8 @@
 //! The wire contract of Plimsoll, and nothing else: messages and services of the package `plimsoll.v1`, compiled from the
-//! `.proto` files beside this crate, the [`limits`] that both ends obey, and the spelling of keys and
-//! quantities that both must agree on.
+//! `.proto` files beside this crate, the [`limits`] that both ends obey, the spelling of keys and
+//! quantities that both must agree on, and [`figures`]: numbers as both ends write them for people.
 
+pub mod figures;
 pub mod job;
 pub mod limits;
 pub mod quantity;

@@ -1,0 +1,193 @@
+//! Numbers as people read them, written in one way on the terminal, on the page and in every report.
+//!
+//! Units are binary for memory, and a number has about three digits that count. What was not measured is [`NOT_KNOWN`] in a
+//! sentence and [`DASH`] in the cell of a table; it is never 0. A number that is above zero is never shown as zero.
+
+/// What stands in a sentence for a number that was not measured.
+pub const NOT_KNOWN: &str = "not known";
+
+/// What stands in the cell of a table for a number that was not measured, or has nothing to be compared with.
+pub const DASH: &str = "–";
+
+/// `512 B`, `300 MiB`, `1.50 GiB`, `2.00 TiB`: whole numbers below a gibibyte, two digits after the point from there on.
+pub fn bytes(bytes: u64) -> String {
+    const KIB: u64 = 1 << 10;
+    // what would be shown as 1024 of a unit is 1 of the next one
+    let rounds_up = |unit: u64| 1024 * unit - unit / 2;
+    match bytes {
+        0..KIB => format!("{bytes} B"),
+        _ if bytes < rounds_up(KIB) => format!("{:.0} KiB", over(bytes, KIB)),
+        _ if bytes < rounds_up(1 << 20) => format!("{:.0} MiB", over(bytes, 1 << 20)),
+        _ if bytes < 1 << 40 => format!("{:.2} GiB", over(bytes, 1 << 30)),
+        _ => format!("{:.2} TiB", over(bytes, 1 << 40)),
+    }
+}
+
+/// The same; [`NOT_KNOWN`] without a number.
+pub fn known_bytes(number: Option<u64>) -> String {
+    number.map_or_else(|| NOT_KNOWN.to_owned(), bytes)
+}
+
+/// The same for a cell of a table: [`DASH`] without a number.
+pub fn cell_bytes(number: Option<u64>) -> String {
+    number.map_or_else(|| DASH.to_owned(), bytes)
+}
+
+/// A time: `40 ms`, `1.5 s`, `1 min 5 s`, `1 h 1 min`. Parts of the last unit are cut off.
+pub fn millis(ms: u64) -> String {
+    let seconds = ms / 1000;
+    match (ms, seconds) {
+        (1..100, _) => format!("{ms} ms"),
+        (_, 0..60) => format!("{seconds}.{} s", ms % 1000 / 100),
+        (_, 60..3600) => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", count(seconds / 3600), seconds / 60 % 60),
+    }
+}
+
+/// A time given in microseconds, also of a CPU.
+pub fn micros(usec: u64) -> String {
+    if (1..1000).contains(&usec) { "under 1 ms".to_owned() } else { millis(usec / 1000) }
+}
+
+/// `12,345`.
+pub fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 attempt`, `2,000 attempts`: for a word whose plural ends with an s.
+pub fn counted(number: u64, one: &str) -> String {
+    counted_as(number, one, &format!("{one}s"))
+}
+
+/// `1 process`, `2 processes`: for any other word.
+pub fn counted_as(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
+/// Cores without zeros at the end: `2`, `1.5`, `0.25`, `under 0.01`.
+pub fn cores(cores: f64) -> String {
+    match cores {
+        _ if !cores.is_finite() => DASH.to_owned(),
+        _ if cores > 0.0 && cores < 0.005 => "under 0.01".to_owned(),
+        _ => trimmed(&format!("{cores:.2}")),
+    }
+}
+
+/// `1 core`, `1.5 cores`.
+pub fn cores_named(number: f64) -> String {
+    let text = cores(number);
+    let unit = if text == "1" { "core" } else { "cores" };
+    format!("{text} {unit}")
+}
+
+/// Cores from thousandths of them, all three digits: `1.5` from 1500, `0.05` from 50.
+pub fn millicores(millicores: u64) -> String {
+    trimmed(&format!("{}.{:03}", count(millicores / 1000), millicores % 1000))
+}
+
+/// A sum with three digits that count: `12,345`, `123`, `12.3`, `1.23`, `0.012`, `under 0.001`.
+pub fn amount(value: f64) -> String {
+    let size = value.abs();
+    match size {
+        _ if !value.is_finite() => DASH.to_owned(),
+        0.0 => "0".to_owned(),
+        ..0.0005 => "under 0.001".to_owned(),
+        ..0.0995 => trimmed(&format!("{value:.3}")),
+        ..9.995 => trimmed(&format!("{value:.2}")),
+        ..99.95 => trimmed(&format!("{value:.1}")),
+        _ => {
+            let sign = if value < 0.0 { "-" } else { "" };
+            format!("{sign}{}", count(whole(size)))
+        }
+    }
+}
+
+/// The same with its sign: `+1.5`, `-0.3`, `0`.
+pub fn signed(value: f64) -> String {
+    let text = amount(value);
+    if value > 0.0 && value.is_finite() { format!("+{text}") } else { text }
+}
+
+/// Memory over time: `1.23 GiB·h`.
+pub fn gib_hours(gib_hours: f64) -> String {
+    format!("{} GiB·h", amount(gib_hours))
+}
+
+/// CPU over time: `12 core·h`.
+pub fn core_hours(core_hours: f64) -> String {
+    format!("{} core·h", amount(core_hours))
+}
+
+/// `12.3 EUR`. The currency is text of the settings: clean it before it is shown on a terminal.
+pub fn money(value: f64, currency: &str) -> String {
+    format!("{} {currency}", amount(value))
+}
+
+/// A share of one as `45 %`; with a digit more where the whole number would say nothing or all: `0.4 %`, `99.7 %`.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let size = percent.abs();
+    match size {
+        _ if !percent.is_finite() => DASH.to_owned(),
+        0.0 => "0 %".to_owned(),
+        ..0.05 => "under 0.1 %".to_owned(),
+        ..0.995 => format!("{percent:.1} %"),
+        // 100 % is said of all alone
+        99.95..100.0 => format!("{}99.9 %", if percent < 0.0 { "-" } else { "" }),
+        99.5..99.95 => format!("{percent:.1} %"),
+        _ => format!("{percent:.0} %"),
+    }
+}
+
+/// `45 %` of two sums; [`DASH`] if there is nothing to compare with.
+pub fn share(part: f64, whole: f64) -> String {
+    if whole > 0.0 { percent(part / whole) } else { DASH.to_owned() }
+}
+
+/// `45 %` of two counts, or of two sizes; [`DASH`] if there is nothing to compare with.
+pub fn share_of(part: u64, whole: u64) -> String {
+    share(float(part), float(whole))
+}
+
+/// How many times one number is another: `2.5 ×`.
+pub fn times(factor: f64) -> String {
+    format!("{} ×", amount(factor))
+}
+
+/// A whole number as a float. Exact below 2^53.
+#[expect(clippy::cast_precision_loss, reason = "for people and charts, which show three digits")]
+pub fn float(number: u64) -> f64 {
+    number as f64
+}
+
+fn over(number: u64, unit: u64) -> f64 {
+    float(number) / float(unit)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "not below zero, and `as` saturates"
+)]
+fn whole(size: f64) -> u64 {
+    size.round() as u64
+}
+
+fn trimmed(text: &str) -> String {
+    if !text.contains('.') {
+        return text.to_owned();
+    }
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests;
