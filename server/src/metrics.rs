@@ -178,7 +178,7 @@ metrics! {
         "Time to decide on a question about a ticket, without the disk",
         from Histogram::new(exponential_buckets(0.000_001, 2.0, 16)), in Unit::Seconds;
     allocations: Kinds = "allocations",
-        "Requests for an allocation: answered, late (the defaults were sent), refused, shadow (nothing was sent)";
+        "Requests for an allocation: answered, late or unsure (the defaults were sent), refused, shadow (nothing was sent)";
     hooks: Kinds = "hooks",
         "Job hooks, by what became of them; dropped: the queue was full; not kept: taken in memory alone";
     hooks_on_disk: Gauge = "hooks_on_disk", "Job hooks that are on disk until they are worked on";

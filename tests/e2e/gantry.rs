@@ -143,6 +143,26 @@ fn what_the_agent_measured_is_found_under_the_spec_that_is_asked_for() {
     assert!(metrics.contains("plimsoll_predictions_total{kind=\"exact\"} 2\n"), "{metrics}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_with_less_confidence_than_the_floor_is_the_defaults() {
+    let spec = "zlib@1.3 arch=linux-debian12-zen4%gcc@12.2.0";
+    let requests = async |options: &[&str]| {
+        let (_dir, server) = start(options);
+        let mut stream = Sender::connect(&server.url()).await.unwrap();
+        for sent in [hello("first", "zlib"), batch("first", 1, 3), finish("first", 3, Some(0))] {
+            stream.exchange(sent).await.unwrap();
+        }
+        let answer = ask(&server, spec, "")["variables"]["KUBERNETES_MEMORY_REQUEST"].clone();
+        (answer, server.get("/metrics").unwrap().1)
+    };
+    let (known, metrics) = requests(&[]).await;
+    assert_ne!(known, "2048Mi");
+    assert!(metrics.contains("plimsoll_allocations_total{kind=\"answered\"} 1\n"), "{metrics}");
+    let (floored, metrics) = requests(&["--allocation-confidence", "99%"]).await;
+    assert_eq!(floored, "2048Mi");
+    assert!(metrics.contains("plimsoll_allocations_total{kind=\"unsure\"} 1\n"), "{metrics}");
+}
+
 #[test]
 fn no_value_is_above_what_the_runner_allows() {
     let most = ["--allocation-max-memory-request", "1G", "--allocation-max-memory-limit", "1500M"];

@@ -162,6 +162,9 @@ pub struct Args {
     /// Exit codes at which GitLab shall try a job again: sent as `retry`.
     #[arg(long, value_name = "LIST")]
     allocation_retry_exit_codes: Option<String>,
+    /// Stock Spack is sent the defaults where a prediction has less confidence [default: 10%].
+    #[arg(long, value_name = "SHARE")]
+    allocation_confidence: Option<String>,
     /// After this time stock Spack is sent the defaults [default: 50ms].
     #[arg(long, value_name = "TIME")]
     allocation_within: Option<String>,
@@ -311,6 +314,7 @@ impl Args {
             ("allocation_ephemeral_storage", &self.allocation_ephemeral_storage),
             ("allocation_max_ephemeral_storage", &self.allocation_max_ephemeral_storage),
             ("allocation_retry_exit_codes", &self.allocation_retry_exit_codes),
+            ("allocation_confidence", &self.allocation_confidence),
             ("allocation_within", &self.allocation_within),
             ("collect_token_file", &self.collect_token_file),
             ("collect_signing_file", &self.collect_signing_file),

@@ -149,6 +149,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("allocation_retry_exit_codes", gantry.retry_exit_codes, exit_codes, |codes: &Vec<u8>| {
         codes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
     }),
+    setting!("allocation_confidence", gantry.confidence, parse::up_to_all, ToString::to_string),
     setting!("allocation_within", gantry.answer_within, parse::time, |t: &Duration| {
         humantime::format_duration(*t).to_string()
     }),

@@ -58,6 +58,8 @@ pub struct Settings {
     pub max_ephemeral_storage: Option<Bytes>,
     /// Exit codes at which GitLab shall try a job again; none: nothing is said of retries.
     pub retry_exit_codes: Vec<u8>,
+    /// Where a prediction has less confidence, the defaults are sent, 0 to 1.
+    pub confidence: f64,
     /// After this time the defaults are sent.
     pub answer_within: Duration,
     /// File that holds the token of the job hook; without it every hook is taken.
@@ -88,6 +90,8 @@ impl Default for Settings {
             ephemeral_storage: Vec::new(),
             max_ephemeral_storage: None,
             retry_exit_codes: Vec::new(),
+            // below it are guesses from builds of other packages; one build of the package itself is above it
+            confidence: 0.1,
             // a client asks for one spec after another: 1000 of them are under a minute even then
             answer_within: Duration::from_millis(50),
             token_file: None,

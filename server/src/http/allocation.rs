@@ -16,7 +16,7 @@ use super::{
     refusal::{json, refuse},
 };
 use crate::{
-    domain::{Fault, History, Key},
+    domain::{Fault, Key},
     gantry,
     metrics::Kind,
     predict,
@@ -47,11 +47,16 @@ pub(super) async fn allocation(State(parts): State<Parts>, request: Request) -> 
     }
     let predicting = predicted(&parts, Arc::clone(&key));
     let prediction = timeout(parts.gantry.answer_within, predicting).await.ok().flatten();
-    count(if prediction.is_some() { "answered" } else { "late" });
-    let prediction = prediction.unwrap_or_else(|| {
-        tracing::warn!(package = key.package, "a prediction took too long: sent the defaults");
-        predict::predict(&History::new(1), &key, &parts.predict)
-    });
+    let defaults = || parts.placing.lowered(&key, predict::defaults(&key, &parts.predict));
+    let (kind, prediction) = match prediction {
+        Some(sure) if sure.confidence >= parts.gantry.confidence => ("answered", sure),
+        Some(_guess) => ("unsure", defaults()),
+        None => {
+            tracing::warn!(package = key.package, "a prediction took too long: sent the defaults");
+            ("late", defaults())
+        }
+    };
+    count(kind);
     match serde_json::to_string(&gantry::answer(&prediction, &key.stack, &parts.gantry)) {
         Ok(body) => json(StatusCode::OK, body),
         Err(error) => {

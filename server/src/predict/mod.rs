@@ -17,6 +17,8 @@
 //! Pure: no I/O, no clock, the same history gives the same answer. An unknown key is an answer with low confidence, never
 //! an error. [`predict`] and [`explain`] are one computation.
 
+#[cfg(test)]
+mod cold_tests;
 mod curve;
 mod decrease;
 #[cfg(test)]
@@ -49,6 +51,11 @@ const LISTED: usize = 200;
 /// What the next attempt of `key` should ask for.
 pub fn predict(history: &History, key: &Key, settings: &Settings) -> Prediction {
     work_out(history, key, settings).0
+}
+
+/// What the operator says of a build of which nothing is known, whatever is known.
+pub fn defaults(key: &Key, settings: &Settings) -> Prediction {
+    predict(&History::new(1), key, settings)
 }
 
 /// The same prediction as [`predict`], with the attempts that it learnt from, heaviest first.
@@ -86,7 +93,7 @@ pub fn jobs_curve(history: &History, key: &Key, settings: &Settings, limit: Opti
 /// tried around any longer.
 pub fn predict_above(history: &History, key: &Key, settings: &Settings, failed: Bytes) -> Bytes {
     let above = |heard| {
-        let mut pool = Pool::gather(history, key, settings, heard);
+        let mut pool = Pool::gather_for_retry(history, key, settings, heard);
         inputs::adjust(&mut pool, key);
         let build_jobs = jobs::choose(&pool, key, settings);
         let lines = curve::lines(&pool);

@@ -29,6 +29,9 @@ const HALF_KNOWN_WIDE: f64 = 3.0;
 const DECAY: f64 = 0.99;
 /// Wider rungs are left out when the rungs inside know all but this share: they would not be heard.
 const UNHEARD: f64 = 0.02;
+/// Packages that must have been measured before their builds say what a build of an unknown one needs. With fewer, one package that
+/// was built a hundred times would speak for all that are not known.
+pub(super) const FEWEST_PACKAGES: usize = 10;
 /// Distance in input size at which an attempt counts half of one with the same input, as a logarithm to base 2: 2 %.
 const HALF_NEAR: f64 = 0.03;
 
@@ -69,7 +72,28 @@ pub(super) struct Pool<'h> {
 }
 
 impl<'h> Pool<'h> {
+    /// For a first attempt: an unknown package gets the default until [`FEWEST_PACKAGES`] others are known.
     pub(super) fn gather(history: &'h History, key: &Key, settings: &Settings, heard: Heard) -> Self {
+        Self::gather_from(history, key, settings, (heard, FEWEST_PACKAGES))
+    }
+
+    /// For an attempt after one that had too little: then any package that needs more says more than the default does.
+    pub(super) fn gather_for_retry(
+        history: &'h History,
+        key: &Key,
+        settings: &Settings,
+        heard: Heard,
+    ) -> Self {
+        Self::gather_from(history, key, settings, (heard, 1))
+    }
+
+    /// `fewest`: packages that must be known before builds of others speak.
+    fn gather_from(
+        history: &'h History,
+        key: &Key,
+        settings: &Settings,
+        (heard, fewest): (Heard, usize),
+    ) -> Self {
         let mut pool = Self { left: 1.0, unknown: 1.0, ..Self::default() };
         pool.used.reserve(2 * History::PER_RUNG);
         for rung in Rung::LADDER.into_iter().filter(|rung| *rung >= Rung::Package) {
@@ -80,9 +104,10 @@ impl<'h> Pool<'h> {
         }
         let taken = pool.hush_default();
         if !pool.knows_package() && !settings.preset {
-            let trusted = (history, Heard::Trusted);
-            pool.climb_down(trusted, key, Rung::BuildSystem, HALF_KNOWN_WIDE);
-            pool.climb_down(trusted, key, Rung::Fleet, HALF_KNOWN_WIDE);
+            let tells = |rung: &Rung| has_packages(fewest, history.on_rung(*rung, key));
+            for rung in [Rung::BuildSystem, Rung::Fleet].into_iter().filter(tells) {
+                pool.climb_down((history, Heard::Trusted), key, rung, HALF_KNOWN_WIDE);
+            }
         }
         pool.used.iter_mut().for_each(|used| used.weight /= taken);
         pool.shares.iter_mut().for_each(|(_, share)| *share /= taken);
@@ -145,7 +170,7 @@ impl<'h> Pool<'h> {
         let mut fresh = 1.0;
         // lists are in order of arrival, and a list holds all that the lists inside it hold of its time: so what is counted
         // already is found by walking them side by side, without reading the attempts
-        let mut inside: Vec<_> = lists_inside(rung).iter().map(|inner| list(*inner).peekable()).collect();
+        let mut inside: Vec<_> = self.counted_inside(rung).map(|inner| list(inner).peekable()).collect();
         let here = list(rung).filter(|fact| {
             let same = |other: &&Fact| Arc::ptr_eq(&other.brief, &fact.brief);
             let counted = inside.iter_mut().filter_map(|list| list.next_if(same)).count() > 0;
@@ -163,6 +188,14 @@ impl<'h> Pool<'h> {
                 fresh *= DECAY;
             }
         }
+    }
+
+    /// The lists inside that of `rung` whose attempts are counted already.
+    fn counted_inside(&self, rung: Rung) -> impl Iterator<Item = Rung> {
+        // builds of one build system that are of too few packages are not counted by themselves
+        let by_build_system = self.shares.iter().any(|(counted, _)| *counted == Rung::BuildSystem);
+        let counted = move |inner: &Rung| *inner != Rung::BuildSystem || by_build_system;
+        lists_inside(rung).iter().copied().filter(counted)
     }
 
     /// Number of attempts, on all rungs.
@@ -187,6 +220,21 @@ fn lists_inside(rung: Rung) -> &'static [Rung] {
         Rung::Package => &[Rung::NoCompiler],
         Rung::Fleet => &[Rung::Package, Rung::BuildSystem],
     }
+}
+
+/// Whether the attempts that teach are of at least so many packages. Reads few of them, unless most are of the same.
+fn has_packages<'h>(fewest: usize, facts: impl Iterator<Item = &'h Fact>) -> bool {
+    let mut packages: Vec<(&str, &str)> = Vec::with_capacity(fewest);
+    for fact in facts.filter(|fact| !fact.need.is_nan()) {
+        let package = (fact.brief.key.project.as_str(), fact.brief.key.package.as_str());
+        if !packages.contains(&package) {
+            packages.push(package);
+        }
+        if packages.len() >= fewest {
+            return true;
+        }
+    }
+    false
 }
 
 /// Whether the attempt had the same input, or neither is known.

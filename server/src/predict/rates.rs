@@ -16,14 +16,20 @@ const CPU_LIMIT: f64 = 0.95;
 pub(super) fn cpu(pool: &Pool<'_>, settings: &Settings) -> [Quantity; 2] {
     let defaults = [settings.cpu_request.0, settings.cpu_limit.0].map(|cores| cores * 1000.0);
     let [request, limit] = defaults;
-    if pool.used.is_empty() {
-        let whole = |value| (Cover { value, share: 0.0 }, 0);
-        return bounded(pool, settings, whole(request), whole(limit.max(request)));
-    }
+    // where no attempt tells, a default is what the operator wrote: not the step of a grid above it
+    let or_default = |spread: &Spread, share: f64, default: f64| match spread.attempts {
+        0 => (Cover { value: default, share: 0.0 }, 0),
+        attempts => (spread.quantile(share), attempts),
+    };
     let mean = Spread::blend(pool, |used| f64::from(used.fact.rates[1]), [request, request]);
     let peak = Spread::blend(pool, |used| f64::from(used.fact.rates[2]), [limit, limit]);
-    let request = (mean.quantile(CPU_REQUEST), mean.attempts);
-    bounded(pool, settings, request, (peak.quantile(CPU_LIMIT), peak.attempts))
+    let mut request = or_default(&mean, CPU_REQUEST, request);
+    let limit = or_default(&peak, CPU_LIMIT, limit.max(request.0.value));
+    if mean.attempts == 0 {
+        // what is only the default raises no limit that was measured
+        request.0.value = request.0.value.min(limit.0.value);
+    }
+    bounded(pool, settings, request, limit)
 }
 
 fn bounded(
