@@ -4,6 +4,7 @@ use plimsoll_proto::v1::{
     self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
 };
 use plimsoll_tests::{Programs, Sender, Server, batch, eventually, hello};
+use tonic::Code;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
@@ -52,6 +53,31 @@ async fn reflection_lists_the_services() {
     {
         assert!(names.iter().any(|n| n == name), "{name} is missing in {names:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_reflection_does_not_know_is_an_answer_and_the_call_goes_on() {
+    let (_dir, server) = start();
+    let channel = tonic::transport::Endpoint::new(server.url()).unwrap().connect().await.unwrap();
+    let mut client = ServerReflectionClient::new(channel);
+    let of = |symbol: &str| ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::FileContainingSymbol(symbol.to_owned())),
+    };
+    let asked = [of("plimsoll.v1.Moon"), ServerReflectionRequest::default(), of("plimsoll.v1.Key")];
+    let answers = client.server_reflection_info(tokio_stream::iter(asked.clone())).await.unwrap();
+    let mut answers = answers.into_inner();
+    let mut kinds = Vec::new();
+    for asked in asked {
+        let answer = answers.message().await.unwrap().unwrap();
+        assert_eq!(answer.original_request, Some(asked));
+        kinds.push(match answer.message_response.unwrap() {
+            MessageResponse::ErrorResponse(error) => error.error_code,
+            MessageResponse::FileDescriptorResponse(_) => 0,
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(kinds, [Code::NotFound as i32, Code::InvalidArgument as i32, 0]);
 }
 
 /// Measures one finished attempt of `package` over the wire.
@@ -143,5 +169,5 @@ async fn stats_list_and_watch_show_what_happened() {
             ..Default::default()
         })
         .await;
-    assert_eq!(missing.unwrap_err().code(), tonic::Code::NotFound);
+    assert_eq!(missing.unwrap_err().code(), Code::NotFound);
 }

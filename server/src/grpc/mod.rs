@@ -12,6 +12,7 @@ mod inside;
 mod outbound;
 mod placement;
 mod predictor;
+mod reflection;
 mod reply;
 mod scaler;
 mod serving;
@@ -30,7 +31,6 @@ use entry::Entry;
 pub(crate) use inside::{Inside, Refused};
 use placement::PlacementService;
 use plimsoll_proto::{
-    DESCRIPTORS,
     externalscaler::external_scaler_server::ExternalScalerServer,
     limits,
     v1::{
@@ -39,6 +39,7 @@ use plimsoll_proto::{
     },
 };
 use predictor::PredictorService;
+use reflection::ReflectionService;
 use scaler::ScalerService;
 use serving::Runs;
 pub(crate) use stats::Counting;
@@ -52,6 +53,10 @@ use tonic_health::{
     ServingStatus,
     pb::health_server::HealthServer,
     server::{HealthReporter, HealthService},
+};
+use tonic_reflection::{
+    pb::v1::server_reflection_server::ServerReflectionServer as ReflectionV1,
+    pb::v1alpha::server_reflection_server::ServerReflectionServer as ReflectionV1Alpha,
 };
 use tower::Layer as _;
 
@@ -160,11 +165,7 @@ pub(crate) async fn set_health(health: &HealthReporter, serving: bool, writable:
 /// A descriptor is broken.
 pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthReporter) -> anyhow::Result<()> {
     let health = HealthService::from_health_reporter(health);
-    let reflection = || {
-        tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(DESCRIPTORS)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-    };
+    let reflection = ReflectionService::new()?;
     let (stats, predictor) = (parts.stats(), parts.predictor());
     let placement = PlacementService {
         placing: parts.placing.clone(),
@@ -184,8 +185,8 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, health: HealthReport
     let collector = CollectorService::new(ingest, placing, metrics, streams);
     let routes = Routes::default()
         .add_service(HealthServer::new(health).max_decoding_message_size(OPEN_MESSAGE_BYTES))
-        .add_service(reflection().build_v1()?.max_decoding_message_size(OPEN_MESSAGE_BYTES))
-        .add_service(reflection().build_v1alpha()?.max_decoding_message_size(OPEN_MESSAGE_BYTES))
+        .add_service(ReflectionV1::new(reflection.clone()).max_decoding_message_size(OPEN_MESSAGE_BYTES))
+        .add_service(ReflectionV1Alpha::new(reflection).max_decoding_message_size(OPEN_MESSAGE_BYTES))
         .add_service(CollectorServer::new(collector).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(PredictorServer::new(predictor).max_decoding_message_size(limits::MESSAGE_BYTES))
         .add_service(PlacementServer::new(placement).max_decoding_message_size(limits::MESSAGE_BYTES))

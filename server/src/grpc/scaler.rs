@@ -43,6 +43,9 @@ const OF_KEDA: [&str; 8] = [
     "enableTLS",
 ];
 
+/// Behind the name of what KEDA read in the environment of the workload: it hands the value on under the longer name.
+const FROM_ENV: &str = "FromEnv";
+
 const POOL: &str = "scaledObjectRef.scalerMetadata.pool";
 
 /// The service `externalscaler.ExternalScaler`.
@@ -102,10 +105,12 @@ struct Trigger {
 impl Trigger {
     fn read(scaled: &ScaledObjectRef) -> Result<Self, Fault> {
         let metadata: &HashMap<String, String> = &scaled.scaler_metadata;
-        let of = |name: &str| metadata.get(name).map(String::as_str).filter(|text| !text.is_empty());
+        let said = |name: &str| metadata.get(name).map(String::as_str).filter(|text| !text.is_empty());
+        let of = |name: &str| said(name).or_else(|| said(&format!("{name}{FROM_ENV}")));
         let field = |name: &str| format!("scaledObjectRef.scalerMetadata.{name}");
-        let unknown =
-            metadata.keys().map(String::as_str).find(|name| !NAMES.contains(name) && !OF_KEDA.contains(name));
+        let is_known = |name: &str| NAMES.contains(&name) || OF_KEDA.contains(&name);
+        let is_known = |name: &str| is_known(name) || name.strip_suffix(FROM_ENV).is_some_and(is_known);
+        let unknown = metadata.keys().map(String::as_str).find(|name| !is_known(name));
         if let Some(unknown) = unknown {
             let shown: String = unknown.chars().take(64).collect();
             return Err(Fault::new(field(&shown), format!("is not known; known are {}", NAMES.join(", "))));

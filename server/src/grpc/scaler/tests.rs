@@ -79,6 +79,26 @@ async fn the_spec_names_the_measure_and_the_target_of_the_metadata() {
 }
 
 #[tokio::test]
+async fn what_keda_read_in_the_environment_counts_where_the_metadata_itself_says_nothing() {
+    let fixture = fixture();
+    let spec = async |metadata: &[(&str, &str)]| {
+        let answer = fixture.service.get_metric_spec(Request::new(scaled(metadata))).await;
+        answer.map(|answer| answer.into_inner().metric_specs.remove(0).metric_name)
+    };
+    let from = [("poolFromEnv", "big"), ("measureFromEnv", "cores"), ("scalerAddressFromEnv", "x:1")];
+    assert_eq!(spec(&from).await.unwrap(), "cores");
+    assert_eq!(spec(&[("pool", "big"), ("poolFromEnv", "moon")]).await.unwrap(), "places");
+    for (wrong, part) in [
+        ([("poolFromEnv", "moon"), ("measure", "cores")], "pool: \"moon\" is not a pool"),
+        ([("pool", "big"), ("mesureFromEnv", "cores")], "mesureFromEnv: is not known"),
+        ([("pool", "big"), ("FromEnv", "cores")], "FromEnv: is not known"),
+    ] {
+        let refused = spec(&wrong).await.unwrap_err();
+        assert!(refused.message().contains(part), "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn metadata_that_cannot_be_meant_is_named_with_what_would_be_right() {
     let fixture = fixture();
     for (metadata, part) in [
