@@ -154,28 +154,26 @@ async fn a_real_prometheus_scrapes_the_server() {
 }
 
 #[test]
-fn who_takes_plain_text_alone_gets_the_older_format_and_promtool_finds_nothing_to_mend() {
+fn the_text_format_is_for_all_but_those_who_ask_for_openmetrics_and_promtool_finds_nothing_to_mend() {
     let (_dir, server) = server();
+    let curl = "User-Agent: curl/8.5.0\r\nAccept: */*\r\n";
+    let less = "Accept: application/openmetrics-text;version=1.0.0;q=0.3,text/plain;version=0.0.4;q=0.4\r\n";
+    for headers in ["", curl, "Accept: text/plain\r\n", less] {
+        let answer = get(&server, headers);
+        assert!(answer.contains("content-type: text/plain; version=0.0.4"), "{headers}: {answer}");
+        let (_, text) = answer.split_once("\r\n\r\n").unwrap();
+        let whole =
+            text.contains("# TYPE plimsoll_fleet_attempts_total counter\n") && !text.contains("# EOF");
+        assert!(whole, "{headers}: {text}");
+        if has_prometheus() {
+            assert_eq!(promtool(&["check", "metrics"], text), "", "{headers}");
+        }
+    }
     let prometheus =
         "Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n";
-    for headers in ["", "Accept: */*\r\n", prometheus] {
-        let answer = get(&server, headers);
-        assert!(
-            answer.contains("content-type: application/openmetrics-text; version=1.0.0"),
-            "{headers}: {answer}"
-        );
-        assert!(answer.ends_with("# EOF\n"), "{headers}");
-    }
-    let answer = get(&server, "Accept: text/plain\r\n");
-    assert!(answer.contains("content-type: text/plain; version=0.0.4"), "{answer}");
-    let (_, text) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(
-        text.contains("# TYPE plimsoll_fleet_attempts_total counter\n") && !text.contains("# EOF"),
-        "{text}"
-    );
-    if has_prometheus() {
-        assert_eq!(promtool(&["check", "metrics"], text), "");
-    }
+    let answer = get(&server, prometheus);
+    assert!(answer.contains("content-type: application/openmetrics-text; version=1.0.0"), "{answer}");
+    assert!(answer.ends_with("# EOF\n"), "{answer}");
 }
 
 #[test]
@@ -187,6 +185,9 @@ fn the_rules_are_rules_that_fire_when_they_should_and_only_then() {
     promtool(&["test", "rules", "plimsoll.test.yml"], "");
 }
 
+/// Where the runbook is read: what a pager shows has no folder to look in.
+const RUNBOOK: &str = "https://plimsoll.example/RUNBOOK.md";
+
 #[test]
 fn every_alert_has_a_place_in_the_runbook() {
     let read = |name: &str| fs::read_to_string(deploy().join("prometheus").join(name)).unwrap();
@@ -195,7 +196,7 @@ fn every_alert_has_a_place_in_the_runbook() {
     let mut alerts: Vec<_> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
     assert!(alerts.len() > 10);
     for alert in &alerts {
-        let link = format!("runbook: RUNBOOK.md#{}\n", alert.to_lowercase());
+        let link = format!("runbook_url: {RUNBOOK}#{}\n", alert.to_lowercase());
         assert!(rules.contains(&link), "{alert} has no link to the runbook");
     }
     for part in ["summary: ", "description: "] {
