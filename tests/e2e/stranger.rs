@@ -85,7 +85,7 @@ async fn a_stranger_gets_sizes_and_leaves_no_verdict_behind_however_often_he_ask
     let site = Site::start().await;
     let asked = pb::PredictRequest { key: Some(key()), ..Default::default() };
     assert!(PredictorClient::new(site.channel.clone()).predict(asked).await.is_ok());
-    assert_eq!(site.server.get("/v1/allocation?spec=zlib@1.3%20arch=a").unwrap().0, 200);
+    assert_eq!(site.server.get("/v1/allocation?spec=zlib@1.3%20arch=a-b-c%25gcc@1").unwrap().0, 200);
 
     for number in 1..=70 {
         site.judged("", number).await.unwrap();

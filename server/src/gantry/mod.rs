@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `query` | the query of a request target, undone |
 //! | `spec` | `name@version variants arch=..%compiler@version` as a [`Key`](crate::domain::Key) |
+//! | `variants` | the variants of a spec, read strictly |
 //! | `variables` | a prediction as variables of a GitLab job |
 //! | `hook` | GitLab's job hook as what it tells of an attempt |
 
@@ -12,6 +13,7 @@ mod query;
 mod settings;
 mod spec;
 mod variables;
+mod variants;
 
 pub(crate) use hook::{Ended, Hook, Job, read as read_hook};
 pub(crate) use query::parameter;

@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn the_same_build_has_the_same_key_from_gantry_and_from_spack() {
-        let spec = "curl@8.15.0 ~gssapi+nghttp2 build_system=autotools libs:=shared,static tls:=openssl arch=a%gcc@12";
+        let spec = "curl@8.15.0 ~gssapi+nghttp2 build_system=autotools libs:=shared,static tls:=openssl arch=a-b-c%gcc@12";
         let key = crate::gantry::parse_spec(spec).unwrap();
         let json = r#"{"nghttp2": true, "gssapi": false, "build_system": "autotools", "libs": ["shared", "static"], "tls": "openssl"}"#;
         assert_eq!(variants(json).unwrap(), (key.variants, key.build_system));

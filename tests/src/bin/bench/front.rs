@@ -164,10 +164,11 @@ fn write_rows(path: &Path, builds: &[Build]) -> anyhow::Result<()> {
 /// A build as it is asked for: as it was, of another version, with other variants, and one that nobody knows.
 fn asked(build: &Build) -> [String; 4] {
     let Build { package, version, variants, rest } = build;
+    let space = if variants.starts_with(['+', '~']) { "" } else { " " };
     [
         format!("{package}@{version} {variants} arch={rest}"),
         format!("{package}@{version}.99 {variants} arch={rest}"),
-        format!("{package}@{version} ~unseen{variants} arch={rest}"),
+        format!("{package}@{version} ~unseen{space}{variants} arch={rest}"),
         format!("unknown-{package}@{version} {variants} arch={rest}"),
     ]
     .map(|spec| quoted_by_python(&spec))
