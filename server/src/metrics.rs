@@ -180,7 +180,9 @@ metrics! {
     allocations: Kinds = "allocations",
         "Requests for an allocation: answered, late or unsure (the defaults were sent), refused, shadow (nothing was sent)";
     hooks: Kinds = "hooks",
-        "Job hooks, by what became of them; dropped: the queue was full; not kept: taken in memory alone";
+        "Hooks of GitLab, by what became of them; dropped: the queue was full; not kept: taken in memory alone; other: no end of a job";
+    hooks_ignored: Kinds = "hooks_ignored",
+        "Hooks of GitLab that tell of no ended job, by their event; a job that goes on is job, an event of a later GitLab unknown";
     hooks_on_disk: Gauge = "hooks_on_disk", "Job hooks that are on disk until they are worked on";
     hooks_on_disk_max: Gauge = "hooks_on_disk_max", "Job hooks that may be on disk at once";
     gitlab_requests: Kinds = "gitlab_requests",

@@ -98,7 +98,7 @@ async fn every_shape_of_a_hook_is_taken_and_counted_once() {
         teller.says("remembered", |body| drop(body.as_object_mut().unwrap().remove(name)));
         teller.says("remembered", |body| body[name] = Value::Null);
     }
-    for name in ["build_id", "build_status"] {
+    for name in NEEDED {
         teller.says("odd", |body| drop(body.as_object_mut().unwrap().remove(name)));
         teller.says("odd", |body| body[name] = Value::Null);
     }
@@ -156,4 +156,82 @@ async fn hooks_of_one_job_count_once_in_any_order_however_often_they_come() {
         teller.sends("repeated", &header, &says("failed"));
     }
     teller.is_right().await;
+}
+
+/// As GitLab sends another hook than that of a job.
+fn event(server: &Server, event: &str, headers: &str, body: &str) -> (u16, String) {
+    let length = body.len();
+    let request = format!(
+        "POST /v1/collect HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-Gitlab-Event: {event}\r\n{headers}\
+         Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    );
+    crate::gantry::send(server, request.as_bytes())
+}
+
+/// A pipeline of so many jobs, as GitLab sends it.
+fn pipeline(jobs: u64) -> String {
+    let builds: Vec<Value> = (0..jobs)
+        .map(|id| {
+            json!({
+                "id": id, "stage": "stage-3", "name": format!("package-{id}@8.15.0 /abcdefghijklmnopqrstuvwxyz234567 E4S"),
+                "status": "created", "created_at": "2026-02-23 02:41:37 UTC", "started_at": null, "finished_at": null,
+                "duration": null, "queued_duration": null, "failure_reason": null, "when": "on_success", "manual": false,
+                "allow_failure": false,
+                "user": {"id": 3, "name": "Bot", "username": "bot", "avatar_url": null, "email": "[REDACTED]"},
+                "runner": {"id": 380_987, "description": "uo-1", "runner_type": "group_type", "active": true, "is_shared": false},
+                "artifacts_file": {"filename": null, "size": null}, "environment": null,
+            })
+        })
+        .collect();
+    json!({"object_kind": "pipeline", "object_attributes": {"id": 2366}, "builds": builds}).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_that_tell_of_no_job_get_200_whatever_they_hold_and_are_counted_by_their_event() {
+    let (_dir, mut teller) = teller();
+    let large = pipeline(3000);
+    assert!(large.len() > 1_500_000, "{}", large.len());
+    // larger than all that GitLab sends, and drained all the same
+    let largest = format!("{{\"builds\": \"{}\"}}", "x".repeat(26 << 20));
+    let member = r#"{"event_name":"user_add_to_group","group_id":100,"user_username":"bot"}"#;
+    for (kind, name, body) in [
+        ("member", "Member Hook", member),
+        ("subgroup", "Subgroup Hook", r#"{"event_name":"subgroup_create","group_id":10}"#),
+        ("project", "Project Hook", r#"{"event_name":"project_create","project_id":1}"#),
+        ("system", "System Hook", r#"{"event_name":"user_create","user_id":41}"#),
+        ("push", "System Hook", r#"{"object_kind":"push","event_name":"push"}"#),
+        ("access_token", "Resource Access Token Hook", r#"{"object_kind":"access_token"}"#),
+        ("pipeline", "Pipeline Hook", large.as_str()),
+        ("pipeline", "Pipeline Hook", largest.as_str()),
+        ("unknown", "Hook of 2030", "[]"),
+        ("merge_request", "Merge Request Hook", "no JSON"),
+    ] {
+        assert_eq!(event(&teller.server, name, "", body), (200, "{}".to_owned()), "{kind}");
+        *teller.expected.entry("other").or_default() += 1;
+    }
+    // a job's own hook that is too large says so, with 200
+    let long = json!({"object_kind": "build", "commit": {"message": "x".repeat(2 << 20)}}).to_string();
+    teller.sends("odd", "", &long);
+    let body = whole(1).to_string();
+    assert_eq!(event(&teller.server, "System Hook", "", &body).0, 200);
+    *teller.expected.entry("remembered").or_default() += 1;
+    teller.is_right().await;
+    let (_, metrics) = teller.server.get("/metrics").unwrap();
+    for (kind, number) in [("member", 1), ("pipeline", 2), ("system", 1), ("push", 1), ("unknown", 1)] {
+        let line = format!("plimsoll_hooks_ignored_total{{kind=\"{kind}\"}} {number}\n");
+        assert!(metrics.contains(&line), "{line} is not in {metrics}");
+    }
+}
+
+#[test]
+fn a_large_hook_without_the_secret_is_told_so_and_not_cut_off() {
+    let (dir, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = dir.path().join("token");
+    std::fs::write(&file, "s3cret\n").unwrap();
+    let options = ["--collect-token-file", file.to_str().unwrap()];
+    let server = Server::start_with(Programs::for_tests(), data.path(), &options).unwrap();
+    let large = pipeline(3000);
+    let (status, said) = event(&server, "Pipeline Hook", "", &large);
+    assert!(status == 401 && said.contains("X-Gitlab-Token"), "{status} {said}");
+    assert_eq!(event(&server, "Pipeline Hook", "X-Gitlab-Token: s3cret\r\n", &large).0, 200);
 }

@@ -8,7 +8,7 @@
 //! | `POST /v1/collect` | takes GitLab's job hook |
 //! | `GET /livez` | 200 while the process runs |
 //! | `GET /readyz` | 200 while it serves and its store takes writes, else 503 with the reason |
-//! | `GET /metrics` | all metrics, OpenMetrics text |
+//! | `GET /metrics` | all metrics: Prometheus' text format, or OpenMetrics for clients that prefer it |
 //! | `GET /admin/backup` | an archive of the whole store at this moment; to callers on this machine only |
 //!
 //! The webhook has a listener of its own, with TLS: `POST /admit` takes an `AdmissionReview` of `admission.k8s.io/v1`.
@@ -19,7 +19,9 @@ mod admit;
 mod allocation;
 mod backup;
 mod collect;
+mod event;
 mod guarded;
+mod leftover;
 mod predicting;
 mod probes;
 mod refusal;
@@ -68,7 +70,7 @@ const INDEX: &str = "plimsoll-server\n\
     /v1/collect     takes GitLab's job hook\n\
     /livez          200 while the process runs\n\
     /readyz         200 while it serves and its store takes writes\n\
-    /metrics        OpenMetrics\n\
+    /metrics        metrics for Prometheus\n\
     /               the web page, for a browser: /packages, /attempts, /running, /settings\n\
     /api/           the same as JSON: stats, packages/NAME, attempts, attempts/ID, running, settings\n";
 

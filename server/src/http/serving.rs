@@ -12,7 +12,8 @@
 //! | asks for what it may not have, or for nothing but probes | its connection closed 30 s after it began |
 //! | connects again and again and is let in nowhere, when half of the places are taken | a quarter of them, no more |
 //!
-//! Each of these is one line in the log and one in `plimsoll_http_connections_cut_total`. Bodies are bounded where they are read.
+//! Each of these is one line in the log and one in `plimsoll_http_connections_cut_total`. Bodies are bounded where they are read; what a
+//! handler leaves of one is thrown away ([`leftover`](super::leftover)).
 
 use std::{
     convert::Infallible,
@@ -29,6 +30,7 @@ use axum::{
     Router,
     body::Body,
     extract::{ConnectInfo, Request},
+    http::Version,
 };
 use hyper::{body::Incoming as IncomingBody, service::service_fn};
 use hyper_util::{
@@ -45,7 +47,10 @@ use tokio_stream::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
-use super::wire::Lent;
+use super::{
+    leftover::{Drain, Leftovers},
+    wire::Lent,
+};
 use crate::{
     frames::{CONTROL_FRAMES, Metered},
     incoming::{self, Connection, Counts, Listener, Requests},
@@ -140,12 +145,14 @@ async fn converse(shared: Arc<Shared>, connection: Connection, acceptor: Option<
     let ends = Ends { peer, local: Local(connection.stream.local_addr().ok().map(|local| local.ip())) };
     let (lent, returned) = Lent::new(connection, shared.bounds.head, shared.bounds.idle);
     let is_plain = acceptor.is_none();
+    let (leftovers, drain) = Leftovers::new();
+    let rest = (leftovers.clone(), drain);
     let ended = match acceptor {
-        None => speak(&shared, lent, requests, (ends, Names::default(), None)).await,
+        None => speak(&shared, lent, (requests, rest), (ends, Names::default(), None)).await,
         Some(acceptor) => match timeout(HANDSHAKE_WITHIN, acceptor.accept(lent)).await {
             Ok(Ok(stream)) => {
                 let (names, expiry) = (Names(names(stream.get_ref().1)), expiry(stream.get_ref().1));
-                speak(&shared, stream, requests, (ends, names, expiry)).await
+                speak(&shared, stream, (requests, rest), (ends, names, expiry)).await
             }
             // looks at whether the port is open, as balancers do
             Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
@@ -156,6 +163,8 @@ async fn converse(shared: Arc<Shared>, connection: Connection, acceptor: Option<
     // an aborted task lends nothing back
     let Ok(returned) = returned.await else { return };
     match ended {
+        // it may be sending still, and must be able to read its answer
+        Ok(()) if leftovers.is_cut_short() => returned.close(&[]).await,
         // a client that kept its connection open and asked for nothing more did nothing wrong
         Ok(()) => {}
         Err(Cut { why: "slow", .. }) if !returned.asking => {}
@@ -194,7 +203,7 @@ struct Cut {
 async fn speak<I>(
     shared: &Shared,
     io: I,
-    requests: Requests,
+    (requests, (leftovers, drain)): (Requests, (Leftovers, Drain)),
     (ends, names, mut expiry): (Ends, Names, Option<Expiry>),
 ) -> Result<(), Cut>
 where
@@ -202,7 +211,9 @@ where
 {
     let (router, running) = (&shared.router, requests.clone());
     let service = service_fn(move |request: hyper::Request<IncomingBody>| {
-        let mut request: Request = request.map(Body::new);
+        let is_first = request.version() < Version::HTTP_2;
+        let mut request: Request =
+            request.map(|body| if is_first { leftovers.lend(body) } else { Body::new(body) });
         request.extensions_mut().insert(ConnectInfo(ends.peer));
         request.extensions_mut().insert(ends.local);
         request.extensions_mut().insert(names.clone());
@@ -227,6 +238,7 @@ where
     };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = async { drain.run().await; std::future::pending().await } => Ok(()),
         () = requests.clone().unused(head, idle) => {
             if !requests.asked() {
                 return Err(Cut { why: "slow", error: "no request for too long".to_owned() });

@@ -227,3 +227,26 @@ async fn who_is_let_in_nowhere_is_cut_off_however_often_he_asks() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_client_that_is_refused_before_it_has_sent_all_can_send_the_rest_and_read_why() {
+    async fn full() -> (axum::http::StatusCode, &'static str) {
+        (axum::http::StatusCode::PAYLOAD_TOO_LARGE, "too large")
+    }
+    let server = start(PATIENT, Router::new().route("/", post(full))).await;
+    // beyond the bound of what is thrown away, a connection ends; within it, it takes the next request
+    for (bytes, answers) in [(9 << 20, 2), (30 << 20, 2), (33 << 20, 1)] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let head = format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {bytes}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(&vec![b' '; bytes]).await.unwrap();
+        if answers > 1 {
+            stream.write_all(b"GET /none HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+        }
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).await.unwrap();
+        let heard = String::from_utf8(heard).unwrap();
+        assert!(heard.starts_with("HTTP/1.1 413 ") && heard.contains("too large"), "{bytes}: {heard}");
+        assert_eq!(heard.matches("HTTP/1.1 ").count(), answers, "{bytes}: {heard}");
+    }
+}
