@@ -34,7 +34,10 @@ use prometheus_client::{
     registry::{Metric, Registry, Unit},
 };
 
-use crate::domain::{Action, Cause, Rung, Summary};
+use crate::{
+    admission::Left,
+    domain::{Action, Cause, Rung, Summary},
+};
 
 /// A label with a fixed set of values.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -100,6 +103,7 @@ macro_rules! metrics {
                 register(&mut registry, $name, $help, [$($unit)?], &$field);)*
                 let metrics = Self { registry, shared, packages, $($field,)* };
                 metrics.begin();
+                metrics.begin_admissions();
                 metrics
             }
 
@@ -191,6 +195,8 @@ metrics! {
     backups: Kinds = "backups",
         "Backups over HTTP, by what became of them: whole, stalled (the client took nothing for two minutes), left (the client went), unreadable";
     admissions: Kinds = "admissions", "Pods that were looked at, by what became of them";
+    admissions_unsized: Kinds = "admissions_unsized",
+        "Pods of CI jobs that kept their own sizes, by the reason; pods of no job are not among them";
     samples: Counter = "ingest_samples", "Samples that were synced to disk and acknowledged";
     samples_repeated: Counter = "ingest_samples_repeated",
         "Samples that came again and were acknowledged again";
@@ -314,6 +320,13 @@ impl Metrics {
     /// Counts a verdict that is on disk.
     pub(crate) fn judged(&self, cause: Cause, action: Action) {
         self.verdicts.get_or_create(&Judged { kind: cause.as_str(), action: action.as_str() }).inc();
+    }
+
+    /// Reasons that came up for the first time are an increase too.
+    fn begin_admissions(&self) {
+        for left in Left::ALL.into_iter().filter(|left| left.is_unsized()) {
+            drop(self.admissions_unsized.get_or_create(&Kind::of(left.as_str())));
+        }
     }
 
     /// Adds an attempt of the past to the packages of the last day, and to no counter.

@@ -19,7 +19,7 @@ use crate::{
     admission::Aim,
     domain::{Attempt, Key, Prediction},
     metrics::{Kind, Metrics},
-    placement::{Needs, Place, Placement, Subject, tickets::Demand},
+    placement::{Needs, OperatingSystem, Place, Placement, Subject, tickets::Demand},
     reload::{self, Kept, Stamp},
 };
 pub(crate) use open::{Held, OpenPlaces};
@@ -111,13 +111,14 @@ impl Placing {
     }
 
     /// Where a pod of this key shall run that asks for so much: in `predicted` if it fits there, else where it would be put. A pod
-    /// whose own sizes fit nowhere keeps its place, and gets what its kind gets. `None` without a word from the operator.
-    pub(crate) fn aim(&self, key: &Key, needs: &Needs, predicted: &str) -> Option<Aim> {
+    /// whose own sizes fit nowhere keeps its place, and gets what its kind gets. `None` without a word from the operator, and for a
+    /// pod of another system than Linux that no pool takes: nodes and kinds are those of Linux unless a pool says otherwise.
+    pub(crate) fn aim(&self, key: &Key, os: OperatingSystem, needs: &Needs, predicted: &str) -> Option<Aim> {
         let now = self.now();
-        let subject = Subject::of(key);
+        let subject = Subject { os, ..Subject::of(key) };
         // on nodes with other processors its image would not run, and with labels of both it would wait for ever
-        let is_unsure = subject.family.is_empty() && now.is_mixed();
-        let pool = now.pool(predicted).filter(|pool| !is_unsure && pool.takes(needs));
+        let is_unsure = subject.family.is_empty() && now.is_mixed(os);
+        let pool = now.pool(predicted).filter(|pool| !is_unsure && pool.os == os && pool.takes(needs));
         let choice = || now.choose(&subject, needs, &|pool| self.busy(pool));
         let (pool, reason) = match pool {
             Some(pool) => (Some(pool), format!("pool {}", pool.name)),
@@ -128,6 +129,9 @@ impl Placing {
                 (choice.pool.filter(|_| !choice.clamped), choice.reason)
             }
         };
+        if pool.is_none() && os != OperatingSystem::Linux {
+            return None;
+        }
         let place = now.place(&subject, pool);
         let name = pool.map(|pool| pool.name.clone()).unwrap_or_default();
         let says_something = pool.is_some() || place != Place::default();
@@ -235,11 +239,37 @@ mod tests {
         let placing = Placing::open(Some(path), Arc::new(Metrics::new())).unwrap();
         let aim = |arch: &str| {
             let key = Key { arch: arch.into(), ..Key::default() };
-            let aim = placing.aim(&key, &Needs::default(), "x").unwrap();
+            let aim = placing.aim(&key, OperatingSystem::Linux, &Needs::default(), "x").unwrap();
             (aim.pool, aim.place.priority_class)
         };
         assert_eq!(aim(""), (String::new(), "ci".to_owned()));
         assert_eq!(aim("linux-x86_64_v3").0, "x");
+    }
+
+    #[test]
+    fn a_pod_of_windows_goes_to_pools_of_windows_and_gets_nothing_of_linux() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pools.toml");
+        let linux = "[[pool]]\nname = \"x\"\n[kind.explicit]\npriority_class = \"ci\"\n";
+        let windows = "[[pool]]\nname = \"w\"\nos = \"windows\"\nprice_gib_hour = 9\n";
+        let aim = |pools: &str, os| {
+            fs::write(&path, pools).unwrap();
+            let placing = Placing::open(Some(path.clone()), Arc::new(Metrics::new())).unwrap();
+            let aim = placing.aim(&Key::default(), os, &Needs::default(), "x");
+            aim.map(|aim| (aim.pool, aim.place.priority_class))
+        };
+        let both = format!("{linux}{windows}");
+        let place = |pool: &str| Some((pool.to_owned(), "ci".to_owned()));
+        assert_eq!(aim(linux, OperatingSystem::Windows), None);
+        assert_eq!(aim(&both, OperatingSystem::Windows), place("w"));
+        assert_eq!(aim(&both, OperatingSystem::Linux), place("x"));
+        // a pool of Windows, whose processors it does not name, leaves those of Linux as sure as they were
+        let mut dearer = format!("{both}[[pool]]\nname = \"w2\"\nos = \"windows\"\narch = \"arm64\"\n");
+        assert_eq!(aim(&dearer, OperatingSystem::Linux), place("x"));
+        dearer = dearer.replace("windows", "amiga");
+        fs::write(&path, dearer).unwrap();
+        let error = format!("{:#}", Placing::open(Some(path.clone()), Arc::new(Metrics::new())).unwrap_err());
+        assert!(error.contains("os \"amiga\" is none of linux, windows, darwin, freebsd"), "{error}");
     }
 
     #[test]

@@ -295,6 +295,59 @@ async fn in_shadow_mode_pods_get_the_agent_that_measures_and_no_size_but_for_a_s
 }
 
 #[tokio::test]
+async fn a_pod_of_a_current_runner_is_sized_and_measured_and_one_with_sizes_of_its_own_is_counted() {
+    let webhook = start(&["--admit-mode", "on", "--admit-agent-image", "agent:1"]);
+    for number in 0..8 {
+        webhook.attempt(&format!("before-{number}"), "1", 900, false).await;
+    }
+    let with = |sizes: Value| {
+        let mut pod = pod();
+        pod["spec"]["resources"] = sizes;
+        pod
+    };
+    // what the runner sends from 18.10 on
+    let (after, _) = webhook.admit(&with(json!({}))).await;
+    assert!(memory_limit(&after) < 20_000 && after.to_string().contains("agent:1"), "{after}");
+    let own = with(json!({ "limits": { "memory": "8Gi" } }));
+    assert_eq!(webhook.admit(&own).await.0, own);
+    let mut windows = with(json!({}));
+    windows["spec"]["nodeSelector"] = json!({ "kubernetes.io/os": "windows" });
+    assert_eq!(webhook.admit(&windows).await.0, windows, "neither sizes of Linux nor its agent");
+    let mut unknown = pod();
+    unknown["metadata"]["annotations"]["metrics/spack_job_spec_pkg_name"] = json!("new");
+    let (after, _) = webhook.admit(&unknown).await;
+    assert_eq!(after["spec"]["containers"], unknown["spec"]["containers"]);
+    let (_, metrics) = webhook.server.get("/metrics").unwrap();
+    for (kind, count) in
+        [("pod_sizes", 1), ("other_system", 1), ("unsure", 1), ("late", 0), ("unreadable", 0)]
+    {
+        let line = format!("plimsoll_admissions_unsized_total{{kind=\"{kind}\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line} in {metrics}");
+    }
+    for (kind, count) in [("sized", 1), ("pod_sizes", 1), ("other_system", 1), ("agent", 1)] {
+        let line = format!("plimsoll_admissions_total{{kind=\"{kind}\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line} in {metrics}");
+    }
+}
+
+#[tokio::test]
+async fn the_log_names_namespace_pod_and_job_of_each_pod_that_is_changed_or_left() {
+    let webhook = start(&["--admit-mode", "on", "--admit-agent-image", "agent:1"]);
+    let mut left = pod();
+    left["metadata"]["annotations"]["plimsoll/admit"] = json!("off");
+    for pod in [pod(), left] {
+        webhook.admit(&pod).await;
+    }
+    let log = webhook.server.log().unwrap();
+    for what in ["changed a pod", "left a pod as it is"] {
+        let line = log.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what} in {log}"));
+        for part in ["ci-builds", "runner-abcdefg-project-23-concurrent-0-*", "12345"] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_a_jobs_pod_is_admitted_as_it_is() {
     let webhook = start(&["--admit-mode", "on", "--admit-namespaces", "ci-builds"]);
     let change = |change: fn(&mut Value)| {

@@ -105,6 +105,10 @@ fn what_is_deployed_gets_no_rights_in_the_cluster_and_holds_up_no_node() {
     for word in said {
         assert!(all.contains(word), "{word}");
     }
+    // pods of others in a namespace of builds are not asked about
+    for word in ["container.name == \"build\"", "key: plimsoll/admit\n      operator: NotIn"] {
+        assert!(all.contains(word), "{word}");
+    }
     // the certificate that is renewed is not the one that the API server trusts
     let leaf = all.split("---\n").find(|object| {
         object.contains("kind: Certificate\n") && object.contains("secretName: plimsoll-webhook\n")

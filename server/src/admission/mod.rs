@@ -7,15 +7,19 @@
 //! | [`place`] | nodes, tolerations and priority of its pool |
 //! | [`time`] | how long its build is predicted to run |
 //! | [`sidecar`] | the agent beside the build |
+//! | [`system`] | Linux or Windows |
+//! | [`left`] | why a pod keeps its sizes |
 //!
 //! Pure. A pod that is not understood in full is left as it is: a job in a pod that was not sized runs, one in a pod that was
 //! broken does not. What is done to a pod is written into it, so that a second look changes nothing and people see it.
 
+mod left;
 mod place;
 mod pod;
 mod settings;
 mod sidecar;
 mod sizes;
+mod system;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -28,8 +32,9 @@ use crate::{
     placement::Needs,
 };
 
+pub(crate) use left::Left;
 pub(crate) use place::Aim;
-pub(crate) use pod::{Job, Left, job};
+pub(crate) use pod::{Job, job, job_id};
 pub use settings::{Mode, Settings, Size};
 
 /// Where a prediction for a pod comes from.
@@ -50,11 +55,14 @@ pub(crate) struct Plan {
     pub(crate) lines: Vec<String>,
     /// A size is set.
     pub(crate) sized: bool,
+    /// Why none is; `None` if one is.
+    pub(crate) left: Option<Left>,
     /// It is sent to a pool, given a priority, or says how long it runs.
     pub(crate) placed: bool,
 }
 
-/// What to do to a pod, given what its job is predicted to need. `aim` says where a build with such needs shall run.
+/// What to do to a pod, given what its job is predicted to need; without a prediction, for a pod of another system than Linux, it keeps its
+/// sizes. `aim` says where a build with such needs shall run.
 ///
 /// # Errors
 /// The patch cannot be written down.
@@ -66,11 +74,12 @@ pub(crate) fn plan(
     aim: impl FnOnce(&Needs) -> Option<Aim>,
 ) -> Result<Plan, Fault> {
     let mut pod = before.clone();
-    let mut lines = match prediction {
+    let (mut lines, left) = match prediction {
         Some((prediction, from)) => sizes::apply(&mut pod, job, prediction, from, settings),
-        None => Vec::new(),
+        None => (Vec::new(), Left::OtherSystem),
     };
     let sized = !lines.is_empty();
+    let left = (!sized).then_some(left);
     let needs = place::needs(&pod, job, prediction.map(|(prediction, _)| prediction));
     let there = aim(&needs).map(|aim| place::apply(&mut pod, &aim)).unwrap_or_default();
     let timed =
@@ -80,7 +89,7 @@ pub(crate) fn plan(
     let agent = sidecar::apply(&mut pod, job, settings, &there.pool);
     lines.extend(agent.then(|| "the agent is put beside the build".to_owned()));
     let patch = (sized || placed || agent).then(|| difference(before, &pod)).transpose()?;
-    Ok(Plan { patch, lines, sized, placed })
+    Ok(Plan { patch, lines, sized, left, placed })
 }
 
 /// Only what changed: whatever else the object holds, known here or not, is not spoken of.

@@ -6,11 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 use plimsoll_proto::job;
 
-use super::Settings;
-use crate::{domain::Key, placement::RAISING};
+use super::{Left, Settings, system};
+use crate::{
+    domain::Key,
+    placement::{OperatingSystem, RAISING},
+};
 
 /// The container that GitLab's runner builds in.
 pub(super) const BUILD: &str = "build";
@@ -67,6 +70,8 @@ pub(crate) struct Job {
     pub(super) project: Option<String>,
     /// Where the pod will run, as `uname -m` says it, if the pod tells.
     pub(crate) arch: Option<String>,
+    /// The operating system that the pod asks for, if it says so.
+    pub(crate) os: Option<OperatingSystem>,
     /// Index of the container that builds.
     pub(super) container: usize,
 }
@@ -91,34 +96,6 @@ impl Job {
     }
 }
 
-/// Why a pod is left as it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Left {
-    /// It is in a namespace that is not ours.
-    Namespace,
-    /// It has no job's number, or no container that builds.
-    NotAJob,
-    /// It says that it wants to be left alone.
-    OptedOut,
-    /// It was looked at before.
-    Done,
-    /// It has sizes for the whole pod, with which those of a container might not go together.
-    PodSizes,
-}
-
-impl Left {
-    /// The word in metrics.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Namespace => "other_namespace",
-            Self::NotAJob => "no_job",
-            Self::OptedOut => "opted_out",
-            Self::Done => "done_before",
-            Self::PodSizes => "pod_sizes",
-        }
-    }
-}
-
 /// The job of a pod.
 ///
 /// # Errors
@@ -139,12 +116,31 @@ pub(crate) fn job(pod: &Pod, namespace: &str, settings: &Settings) -> Result<Job
         (_, Some(_)) => return Err(Left::Done),
         _ => {}
     }
-    if spec.resources.is_some() {
+    if spec.resources.as_ref().is_some_and(says_something) {
         return Err(Left::PodSizes);
     }
     let names = job::VARIABLES.into_iter().chain([job::VARIANTS]);
     let variables = names.filter_map(|name| Some((name, variable(pod, build, name)?))).collect();
-    Ok(Job { variables, project: project(pod).map(ToOwned::to_owned), arch: arch(spec, build), container })
+    Ok(Job {
+        variables,
+        project: project(pod).map(ToOwned::to_owned),
+        arch: arch(spec, build),
+        os: system::of(spec),
+        container,
+    })
+}
+
+/// Whether sizes are there: from 18.10 on GitLab's runner sends an empty object where it means none.
+fn says_something(sizes: &ResourceRequirements) -> bool {
+    let ResourceRequirements { claims, limits, requests } = sizes;
+    let has_claims = claims.as_ref().is_some_and(|claims| !claims.is_empty());
+    has_claims || [limits, requests].into_iter().flatten().any(|sizes| !sizes.is_empty())
+}
+
+/// The number of the job that a pod is of, whatever else it lacks.
+pub(crate) fn job_id(pod: &Pod) -> Option<String> {
+    let build = pod.spec.as_ref()?.containers.iter().find(|container| container.name == BUILD)?;
+    variable(pod, build, "CI_JOB_ID")
 }
 
 /// An annotation of the pod.

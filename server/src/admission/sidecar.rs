@@ -16,7 +16,9 @@ use plimsoll_proto::quantity;
 use super::{
     Job, Settings,
     pod::{BUILD, OFF, annotation},
+    system,
 };
+use crate::placement::OperatingSystem;
 
 /// Name of the container, and of its volume.
 const NAME: &str = "plimsoll";
@@ -95,11 +97,7 @@ fn is_against(spec: &PodSpec) -> bool {
         || volumes.any(|volume| [NAME, TOKEN].contains(&volume.name.as_str()))
         || spec.share_process_namespace == Some(false)
         || spec.host_pid == Some(true)
-        || spec.os.as_ref().is_some_and(|os| os.name != "linux")
-        || spec
-            .node_selector
-            .as_ref()
-            .is_some_and(|labels| labels.get("kubernetes.io/os").is_some_and(|os| os != "linux"))
+        || system::of(spec).is_some_and(|os| os != OperatingSystem::Linux)
 }
 
 /// What the agent may do: no more than the build, so that whatever admits the build admits it. The kernel lets a process look

@@ -9,10 +9,10 @@ use k8s_openapi::{
 use plimsoll_proto::quantity;
 
 use super::{
-    Job, Known, Settings, Size,
+    Job, Known, Left, Settings, Size,
     pod::{DONE, OFF, annotation},
 };
-use crate::domain::{Bytes, Cores, Prediction};
+use crate::domain::{self, Bytes, Prediction};
 
 /// A request or limit while it is chosen: bytes, or thousandths of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,28 +24,17 @@ struct Chosen {
     new: bool,
 }
 
-/// Sets the sizes and writes into the pod what was done; gives a line for each size that changes.
+/// Sets the sizes that enough is known of, and writes into the pod what was done. Gives a line for each size that changes, and why there is
+/// none.
 pub(super) fn apply(
     pod: &mut Pod,
     job: &Job,
     prediction: &Prediction,
     from: Known,
     settings: &Settings,
-) -> Vec<String> {
-    let unsure = prediction.confidence < settings.confidence;
-    if from == Known::ByHistory && unsure {
-        return Vec::new();
-    }
-    let choose = |size| {
-        let chosen = choose(pod, job, size, prediction, settings);
-        match chosen.filter(|chosen| unsure && chosen.new && !chosen.fixed) {
-            Some(_guessed) => above_own(has(pod, job, size), size, prediction, settings),
-            None => chosen,
-        }
-    };
-    let chosen: Vec<(Size, Option<Chosen>)> =
-        Size::ALL.into_iter().map(|size| (size, choose(size))).collect();
-    let get = |size| chosen.iter().find(|(known, _)| *known == size).and_then(|(_, chosen)| *chosen);
+) -> (Vec<String>, Left) {
+    let choices = Size::ALL.map(|size| (size, choose(pod, job, size, (prediction, from), settings)));
+    let get = |size| choices.iter().find(|(known, _)| *known == size).and_then(|(_, choice)| choice.chosen);
     let mut lines = Vec::new();
     for (request, limit) in [(Size::MemoryRequest, Size::MemoryLimit), (Size::CpuRequest, Size::CpuLimit)] {
         let Some((asked, most)) = together(get(request), get(limit)) else { continue };
@@ -58,54 +47,94 @@ pub(super) fn apply(
             }
         }
     }
+    let unsure = choices.iter().filter(|(_, choice)| choice.unsure).map(|(size, _)| size.as_str());
+    let unsure = unsure.collect::<Vec<_>>().join(", ");
+    let left = if unsure.is_empty() { Left::Fits } else { Left::Unsure };
     if !lines.is_empty() {
         let why = match from {
             Known::ByHistory => prediction.reason.clone(),
             Known::ByVerdict => format!("the last attempt ran out of memory; {}", prediction.reason),
         };
-        let done = format!("{}; {why}", lines.join(", "));
+        let kept = if unsure.is_empty() { unsure } else { format!("; too little is known to set {unsure}") };
+        let done = format!("{}; {why}{kept}", lines.join(", "));
         pod.metadata.annotations.get_or_insert_default().insert(DONE.to_owned(), done);
     }
-    lines
+    (lines, left)
 }
 
-/// What a size shall be; `None` if it is not set and stays so.
-fn choose(pod: &Pod, job: &Job, size: Size, prediction: &Prediction, settings: &Settings) -> Option<Chosen> {
-    let there = has(pod, job, size).map(|value| Chosen { value, fixed: true, new: false });
+/// What becomes of one size.
+struct Choice {
+    /// What it shall be; `None` if it is not set and stays so.
+    chosen: Option<Chosen>,
+    /// It stays as it is because too little is known of it.
+    unsure: bool,
+}
+
+fn choose(
+    pod: &Pod,
+    job: &Job,
+    size: Size,
+    (prediction, from): (&Prediction, Known),
+    settings: &Settings,
+) -> Choice {
+    let sure = |chosen| Choice { chosen, unsure: false };
+    let own = has(pod, job, size);
+    let there = own.map(|value| Chosen { value, fixed: true, new: false });
     match annotation(pod, &format!("plimsoll/{}", size.as_str().replace('_', "-"))) {
-        Some(OFF) => return there,
+        Some(OFF) => return sure(there),
         // what is not a size is no reason to break the pod
-        Some(own) => return read(size, own).map(|value| Chosen { value, fixed: true, new: true }).or(there),
+        Some(text) => {
+            return sure(read(size, text).map(|value| Chosen { value, fixed: true, new: true }).or(there));
+        }
         None => {}
     }
     if !settings.sizes.contains(&size) {
-        return there;
+        return sure(there);
     }
-    let millicores = |cores: Cores| quantity::millicores(cores.0);
-    let (value, most) = match size {
-        Size::MemoryRequest => (prediction.memory_request.value, settings.max_memory.map(|max| max.0)),
-        Size::MemoryLimit => (prediction.memory_limit.value, settings.max_memory.map(|max| max.0)),
-        Size::CpuRequest => (prediction.cpu_request.value, settings.max_cpu.map(millicores)),
-        Size::CpuLimit => (prediction.cpu_limit.value, settings.max_cpu.map(millicores)),
-    };
-    Some(Chosen { value: value.min(most.unwrap_or(u64::MAX)), fixed: false, new: true })
+    let quantity = predicted(prediction, size);
+    // a default is no knowledge, whatever the rest of the prediction rests on
+    if !quantity.basis.is_default() && prediction.confidence_in(quantity) >= settings.confidence {
+        let value = quantity.value.min(most(size, settings));
+        return sure(Some(Chosen { value, fixed: false, new: true }));
+    }
+    match (from, own) {
+        (Known::ByVerdict, Some(own)) if is_memory(size) => {
+            sure(Some(above_own(own, size, prediction, settings)))
+        }
+        _ => Choice { chosen: there, unsure: true },
+    }
 }
 
-/// After an end by memory of a job about which little is known, so that its pod had its own size: that was too small, whatever others
-/// need. It grows as far as the verdict's size is above the one that was thought to be too small; what is not there stays so.
-fn above_own(own: Option<u64>, size: Size, prediction: &Prediction, settings: &Settings) -> Option<Chosen> {
-    let own = own?;
-    let stays = Chosen { value: own, fixed: true, new: false };
-    let (guess, most) = match size {
-        Size::MemoryRequest => (&prediction.memory_request, settings.max_memory),
-        Size::MemoryLimit => (&prediction.memory_limit, settings.max_memory),
-        // memory was short, and nothing is known of processors
-        Size::CpuRequest | Size::CpuLimit => return Some(stays),
-    };
+fn predicted(prediction: &Prediction, size: Size) -> &domain::Quantity {
+    match size {
+        Size::MemoryRequest => &prediction.memory_request,
+        Size::MemoryLimit => &prediction.memory_limit,
+        Size::CpuRequest => &prediction.cpu_request,
+        Size::CpuLimit => &prediction.cpu_limit,
+    }
+}
+
+/// The most that the operator allows: bytes, or thousandths of a core.
+fn most(size: Size, settings: &Settings) -> u64 {
+    if is_memory(size) {
+        settings.max_memory.map_or(u64::MAX, |most| most.0)
+    } else {
+        settings.max_cpu.map_or(u64::MAX, |most| quantity::millicores(most.0))
+    }
+}
+
+/// After an end by memory of a job about which little is known, so that its pod had its own memory: that was too small, whatever others
+/// need. It grows as far as the verdict's size is above the one that was thought to be too small.
+fn above_own(own: u64, size: Size, prediction: &Prediction, settings: &Settings) -> Chosen {
+    let guess = predicted(prediction, size);
     let factor = Some(guess.basis.margin).filter(|factor| factor.is_finite()).unwrap_or(1.0);
     let grown = Bytes::from_f64(Bytes(own).as_f64() * factor.max(1.0)).ceil_mib();
-    let value = grown.0.max(guess.value).min(most.map_or(u64::MAX, |most| most.0));
-    Some(if value > own { Chosen { value, fixed: false, new: true } } else { stays })
+    let value = grown.0.max(guess.value).min(most(size, settings));
+    if value > own {
+        Chosen { value, fixed: false, new: true }
+    } else {
+        Chosen { value: own, fixed: true, new: false }
+    }
 }
 
 /// A request and its limit, such that the request is not above: Kubernetes refuses such a pod. `None` if that cannot be.

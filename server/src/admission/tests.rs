@@ -1,6 +1,8 @@
 //! What becomes of pods, and of the agent beside the build.
 
 mod place;
+mod runners;
+mod sure;
 mod time;
 mod token;
 mod verdict;
@@ -9,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    domain::{Bytes, Cores, History, Key},
+    domain::{Bytes, Cores, History, Key, Quantity, Rung},
     predict,
 };
 
@@ -32,7 +34,25 @@ fn sizes(memory_mib: (u64, u64), milli: (u64, u64), confidence: f64) -> Predicti
     prediction.memory_limit.value = memory_mib.1 << 20;
     (prediction.cpu_request.value, prediction.cpu_limit.value) = milli;
     prediction.confidence = confidence;
+    for quantity in all_of(&mut prediction) {
+        quantity.basis.rung = Rung::Exact;
+    }
     prediction
+}
+
+/// Everything that is predicted.
+fn all_of(prediction: &mut Prediction) -> [&mut Quantity; 7] {
+    let Prediction {
+        memory_request,
+        memory_limit,
+        cpu_request,
+        cpu_limit,
+        build_jobs,
+        wall_p50,
+        wall_p95,
+        ..
+    } = prediction;
+    [memory_request, memory_limit, cpu_request, cpu_limit, build_jobs, wall_p50, wall_p95]
 }
 
 /// The pod after the plan, and the plan.

@@ -29,7 +29,9 @@ const NODE: &str = "kubernetes.io/hostname";
 
 /// Writes what the operator wants to be said of the pod's time, as far as the pod does not say it itself; what was done, a line each.
 pub(super) fn apply(pod: &mut Pod, prediction: &Prediction, settings: &Settings) -> Vec<String> {
-    if prediction.confidence < settings.confidence {
+    let wall = &prediction.wall_p95;
+    // a queue ends a build after this time: a default is no reason for that
+    if wall.basis.is_default() || prediction.confidence_in(wall) < settings.confidence {
         return Vec::new();
     }
     let p95 = Millis(prediction.wall_p95.value);

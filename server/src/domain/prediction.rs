@@ -32,6 +32,14 @@ pub struct Prediction {
     pub placed: Placed,
 }
 
+impl Prediction {
+    /// How far one of its numbers can be trusted, 0 to 1. What is only the default cannot be, however well the others are known.
+    pub fn confidence_in(&self, quantity: &Quantity) -> f64 {
+        let basis = &quantity.basis;
+        if basis.is_default() { 0.0 } else { basis.confidence.unwrap_or(self.confidence) }
+    }
+}
+
 /// Where an attempt should run; empty without pools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -73,6 +81,17 @@ pub struct Basis {
     pub margin: f64,
     /// The floor or the cap that decided; empty if none did.
     pub bound: String,
+    /// How far this number can be trusted, 0 to 1, where that differs from the whole prediction's confidence, which is that of its memory;
+    /// `None` where it does not, and in records of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+}
+
+impl Basis {
+    /// Nothing is known of the number: it is the configured default, or rests on that.
+    pub fn is_default(&self) -> bool {
+        self.rung == Rung::Default && self.confidence.is_none()
+    }
 }
 
 /// A rung of the ladder of similarity, least similar first.

@@ -7,7 +7,7 @@ use plimsoll_proto::quantity;
 use serde::Serialize;
 
 use super::settings::{Extra, Settings};
-use crate::domain::{Bytes, Cores, Prediction};
+use crate::domain::{Bytes, Cores, Prediction, Quantity};
 
 /// The body of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -48,7 +48,13 @@ pub(crate) const NOTHING: &str = r#"{"variables":{}}"#;
 
 /// What a job of `stack` shall ask for.
 pub(crate) fn answer(prediction: &Prediction, stack: &str, settings: &Settings) -> Answer {
-    let sent = |extra| settings.extras.contains(&extra);
+    // a default is no knowledge: as an extra it would replace what the job or its runner says
+    let sent = |extra, quantity: &Quantity| !quantity.basis.is_default() && settings.extras.contains(&extra);
+    let (sends_memory_limit, sends_cpu_limit, sends_jobs) = (
+        sent(Extra::MemoryLimit, &prediction.memory_limit),
+        sent(Extra::CpuLimit, &prediction.cpu_limit),
+        sent(Extra::BuildJobs, &prediction.build_jobs),
+    );
     let memory = |max: Option<Bytes>| max.map_or(u64::MAX, |max| max.0);
     let cpu = |max: Option<Cores>| max.map_or(u64::MAX, |max| quantity::millicores(max.0));
     let memory_limit = prediction.memory_limit.value.min(memory(settings.max_memory_limit));
@@ -62,12 +68,12 @@ pub(crate) fn answer(prediction: &Prediction, stack: &str, settings: &Settings) 
         variables: Variables {
             cpu_request: format!("{}m", cpu_request.min(cpu_limit)),
             memory_request: mebibytes(memory_request.min(memory_limit)),
-            cpu_limit: sent(Extra::CpuLimit).then(|| format!("{cpu_limit}m")),
-            memory_limit: sent(Extra::MemoryLimit).then(|| mebibytes(memory_limit)),
-            build_jobs: sent(Extra::BuildJobs).then(|| prediction.build_jobs.value.to_string()),
+            cpu_limit: sends_cpu_limit.then(|| format!("{cpu_limit}m")),
+            memory_limit: sends_memory_limit.then(|| mebibytes(memory_limit)),
+            build_jobs: sends_jobs.then(|| prediction.build_jobs.value.to_string()),
             disk: settings
                 .disk(stack)
-                .filter(|_| sent(Extra::EphemeralStorage))
+                .filter(|_| settings.extras.contains(&Extra::EphemeralStorage))
                 .map(|disk| mebibytes(disk.0)),
         },
     }
@@ -82,7 +88,7 @@ fn mebibytes(bytes: u64) -> String {
 mod tests {
     use super::*;
     use crate::{
-        domain::{History, Key},
+        domain::{History, Key, Rung},
         predict,
     };
 
@@ -94,6 +100,11 @@ mod tests {
         prediction.cpu_request.value = milli.0;
         prediction.cpu_limit.value = milli.1;
         prediction.build_jobs.value = 8;
+        let Prediction { memory_request, memory_limit, cpu_request, cpu_limit, build_jobs, .. } =
+            &mut prediction;
+        for quantity in [memory_request, memory_limit, cpu_request, cpu_limit, build_jobs] {
+            quantity.basis.rung = Rung::Exact;
+        }
         prediction
     }
 
@@ -137,6 +148,25 @@ mod tests {
         let expected =
             r#""KUBERNETES_CPU_LIMIT":"2000m","KUBERNETES_MEMORY_LIMIT":"4096Mi","SPACK_BUILD_JOBS":"8"}}"#;
         assert!(said.ends_with(expected), "{said}");
+    }
+
+    #[test]
+    fn an_extra_of_which_nothing_is_known_is_not_sent() {
+        let settings = Settings { extras: Extra::ALL.to_vec(), ..Settings::default() };
+        let mut prediction = sizes((2, 4), (1000, 2000));
+        for quantity in [&mut prediction.cpu_request, &mut prediction.cpu_limit, &mut prediction.build_jobs] {
+            quantity.basis.rung = Rung::Default;
+        }
+        let said = text(&prediction, &settings);
+        let expected = r#"{"variables":{"KUBERNETES_CPU_REQUEST":"1000m","KUBERNETES_MEMORY_REQUEST":"2048Mi","KUBERNETES_MEMORY_LIMIT":"4096Mi"}}"#;
+        assert_eq!(said, expected);
+        let unknown = predict::predict(&History::new(1), &Key::default(), &predict::Settings::default());
+        let only_requests = text(&unknown, &Settings::default());
+        assert_eq!(
+            text(&unknown, &settings),
+            only_requests,
+            "a default limit would take from the job what it has"
+        );
     }
 
     #[test]

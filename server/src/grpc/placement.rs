@@ -79,6 +79,7 @@ fn pool(pool: &Pool, open_attempts: u32) -> pb::Pool {
     let Largest { memory_request, memory_limit, cpu_request, cpu_limit } = pool.largest;
     pb::Pool {
         name: pool.name.clone(),
+        os: pool.os.as_str().to_owned(),
         arch: pool.arch.clone(),
         max_memory_request_bytes: memory_request.map(|bytes| bytes.0),
         max_memory_limit_bytes: memory_limit.map(|bytes| bytes.0),

@@ -172,7 +172,7 @@ fn rung(rung: Rung) -> pb::Rung {
 }
 
 fn quantity(quantity: Quantity) -> pb::Quantity {
-    let Quantity { value, basis: Basis { rung: heaviest, attempts, quantile, margin, bound } } = quantity;
+    let Quantity { value, basis: Basis { rung: heaviest, attempts, quantile, margin, bound, .. } } = quantity;
     let basis = pb::Basis { rung: rung(heaviest).into(), attempts, quantile, margin, bound };
     pb::Quantity { value, basis: Some(basis) }
 }

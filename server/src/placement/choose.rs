@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    Placement,
+    OperatingSystem, Placement,
     pool::{Largest, Pool},
     rule::{Rule, Wanted, WhenBusy, WhyNot},
     subject::{Needs, Subject},
@@ -44,8 +44,15 @@ impl Placement {
         }
         let may: Vec<&Pool> = self.pools.iter().filter(|pool| !pool.by_rule && may(pool, subject)).collect();
         if may.is_empty() {
-            let reason =
-                format!("no pool has {} and lets {:?} in", subject.processors(), subject.owner_project);
+            let system = match subject.os {
+                OperatingSystem::Linux => String::new(),
+                other => format!("runs {}, ", other.as_str()),
+            };
+            let reason = format!(
+                "no pool {system}has {} and lets {:?} in",
+                subject.processors(),
+                subject.owner_project
+            );
             return Choice { pool: None, clamped: false, reason };
         }
         pick(&may, needs, "")
@@ -150,7 +157,7 @@ impl Placement {
 
 /// Whether an attempt can run in a pool and is let in, whatever its size.
 fn may(pool: &Pool, subject: &Subject<'_>) -> bool {
-    pool.runs(subject.family) && pool.allows(&subject.owner_project)
+    pool.suits(subject) && pool.allows(&subject.owner_project)
 }
 
 /// The cheapest of the pools that fits, else the largest. There is at least one.

@@ -101,10 +101,11 @@ impl Placement {
     /// has the same processors.
     fn lets_in_all_of(&self, first: &Rule, rule: &Rule) -> bool {
         let narrow = self.pools_of(rule);
-        self.pools_of(first)
-            .into_iter()
-            .filter(|pool| pool.allowed.is_empty())
-            .any(|pool| pool.arch.is_empty() || narrow.iter().all(|other| other.arch == pool.arch))
+        self.pools_of(first).into_iter().filter(|pool| pool.allowed.is_empty()).any(|pool| {
+            let same =
+                |other: &&Pool| other.os == pool.os && (pool.arch.is_empty() || other.arch == pool.arch);
+            narrow.iter().all(same)
+        })
     }
 }
 

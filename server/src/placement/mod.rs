@@ -6,6 +6,7 @@
 //! | [`pool`] | a pool: what fits it, what it costs, how a pod finds it |
 //! | [`kind`] | scratch, explicit, auto, isolated |
 //! | [`subject`] | what rules look at: the key, and what is predicted |
+//! | [`os`] | Linux, Windows and others |
 //! | [`names`] | what Kubernetes takes as a name |
 //! | [`pattern`] | regular expressions over whole texts, bounded |
 //! | [`rule`] | one rule: whom it takes, where to |
@@ -24,6 +25,7 @@ mod file;
 mod kind;
 mod lint;
 mod names;
+mod os;
 mod pattern;
 mod pool;
 mod rule;
@@ -36,6 +38,7 @@ pub use choose::{Choice, Looked};
 pub use kind::{Kind, Policy};
 pub(crate) use kind::{LABEL, RAISING};
 pub use lint::Warning;
+pub use os::OperatingSystem;
 pub use pool::{Largest, Place, Pool, Price, Toleration};
 use rule::Rule;
 pub use subject::{Needs, Subject};
@@ -63,9 +66,10 @@ impl Placement {
         self.pools.iter().find(|pool| pool.name == name)
     }
 
-    /// Whether pools have processors of different families.
-    pub fn is_mixed(&self) -> bool {
-        self.pools.windows(2).any(|pair| matches!(pair, [one, other] if one.arch != other.arch))
+    /// Whether the pools of an operating system have processors of different families.
+    pub fn is_mixed(&self, os: OperatingSystem) -> bool {
+        let mut archs = self.pools.iter().filter(|pool| pool.os == os).map(|pool| &pool.arch);
+        archs.next().is_some_and(|first| archs.any(|other| other != first))
     }
 
     /// The currency of all prices, for people; empty if the file names none.
@@ -89,8 +93,7 @@ impl Placement {
         if !pool.allows(&subject.owner_project) {
             return Some(format!("pool {} is not for {:?}", pool.name, subject.owner_project));
         }
-        let runs = pool.runs(subject.family);
-        (!runs).then(|| format!("pool {} runs {}, and not {}", pool.name, pool.arch, subject.processors()))
+        (!pool.suits(subject)).then(|| pool.runs_instead(subject))
     }
 
     /// How many rules there are.

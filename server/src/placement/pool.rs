@@ -2,7 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{names, pattern::Pattern, subject::Needs};
+use super::{
+    names,
+    os::OperatingSystem,
+    pattern::Pattern,
+    subject::{Needs, Subject},
+};
 use crate::domain::{Bytes, Cores, Resources};
 
 /// A named kind of builder.
@@ -12,6 +17,8 @@ pub struct Pool {
     pub name: String,
     /// Line of the file, from 1.
     pub(super) line: usize,
+    /// What its builders run.
+    pub os: OperatingSystem,
     /// Family of its processors, as `uname -m` says it; empty takes every build.
     pub arch: String,
     /// What one of its builders has: cores and memory, where the file says so.
@@ -122,6 +129,19 @@ impl Pool {
     /// Whether a build with these processors can run here. One that says nothing of its processors may.
     pub(super) fn runs(&self, family: &str) -> bool {
         self.arch.is_empty() || family.is_empty() || self.arch == family
+    }
+
+    /// Whether such a build can run here: its operating system and its processors.
+    pub(super) fn suits(&self, subject: &Subject<'_>) -> bool {
+        self.os == subject.os && self.runs(subject.family)
+    }
+
+    /// Why a build that does not suit it cannot run here, for people.
+    pub(super) fn runs_instead(&self, subject: &Subject<'_>) -> String {
+        if self.os == subject.os {
+            return format!("pool {} runs {}, and not {}", self.name, self.arch, subject.processors());
+        }
+        format!("pool {} runs {}, and not {}", self.name, self.os.as_str(), subject.os.as_str())
     }
 
     /// Whether this `owner/project` may use it.

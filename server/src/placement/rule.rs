@@ -91,11 +91,11 @@ impl WhyNot<'_> {
             Self::Need(over) => over.why_not(needs),
             Self::Copr => format!("no pattern of copr matches {:?}", subject.whole),
             Self::NoPool(tags) => format!("takes it, but no pool has all of the tags {}", tags.join(", ")),
-            Self::Pool(pool) if pool.runs(subject.family) => {
+            Self::Pool(pool) if pool.suits(subject) => {
                 format!("takes it, but pool {} does not let {:?} in", pool.name, subject.owner_project)
             }
             Self::Pool(pool) => {
-                format!("takes it, but pool {} has {} and not {}", pool.name, pool.arch, subject.processors())
+                format!("takes it, but {}", pool.runs_instead(subject))
             }
         }
     }

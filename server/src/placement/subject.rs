@@ -1,6 +1,9 @@
 //! What rules look at: the key of an attempt in the words of the file, and what the attempt is predicted to need.
 
-use super::kind::{Kind, is_security};
+use super::{
+    kind::{Kind, is_security},
+    os::OperatingSystem,
+};
 use crate::domain::{Bytes, Cores, Key, Millis, Prediction};
 
 /// What an attempt is predicted to need, or asks for.
@@ -54,6 +57,8 @@ pub struct Subject<'k> {
     pub kind: Kind,
     /// It mends a hole.
     pub security: bool,
+    /// What it runs on.
+    pub os: OperatingSystem,
     /// Family of its processors; empty if the key says nothing of them, [`OTHER`] if it names some of no family that is known.
     pub family: &'static str,
 }
@@ -80,6 +85,7 @@ impl<'k> Subject<'k> {
             ref_class: ref_class(&key.git_ref),
             kind: Kind::of(key),
             security: is_security(key),
+            os: OperatingSystem::of_arch(&key.arch),
             family: named(&key.arch),
             key,
         }

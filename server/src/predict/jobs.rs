@@ -17,6 +17,7 @@ pub(super) fn choose(pool: &Pool<'_>, key: &Key, settings: &Settings) -> Quantit
         quantile: 0.0,
         margin: 1.0,
         bound: bound.to_owned(),
+        confidence: None,
     };
     if let Some(asked) = key.hints.build_jobs.filter(|jobs| *jobs > 0) {
         return Quantity { value: u64::from(asked), basis: basis(pool.main_rung(), 0, "asked for") };

@@ -116,7 +116,10 @@ fn quantity(
     if bound.is_empty() && rung == Rung::Default {
         "default".clone_into(&mut bound);
     }
-    Quantity { value: size.0.max(1), basis: Basis { rung, attempts, quantile, margin, bound } }
+    Quantity {
+        value: size.0.max(1),
+        basis: Basis { rung, attempts, quantile, margin, bound, confidence: None },
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //!         -> deviation, spread    the expected values, censored ones as "more than", and what nobody saw yet
 //!         -> plan    the sizes of least expected cost, one after the other
 //!         -> memory, rates    the answer
+//!         -> known   how well each number but memory is known
 //!         -> decrease    how far below the last one, if the operator bounds that
 //!         -> words   why
 //!         -> raise   what untrusted attempts may add
@@ -28,6 +29,7 @@ mod deviation;
 mod drift_tests;
 mod inputs;
 mod jobs;
+mod known;
 mod memory;
 mod plan;
 mod pool;
@@ -150,7 +152,7 @@ fn work_out_from<'h>(
     decrease::bound(&mut sizes, history, key, settings);
     let [cpu_request, cpu_limit] = rates::cpu(&pool, settings);
     let prediction = Prediction {
-        confidence: words::confidence(&pool, sizes.width),
+        confidence: words::confidence(&pool.shares, sizes.width),
         attempts: pool.attempts(),
         reason: words::reason(&pool, key, settings, &sizes, (build_jobs.value, lines.memory)),
         memory_request: sizes.request,

@@ -24,6 +24,12 @@ pub(super) enum Heard {
 const HALF_KNOWN: f64 = 0.7;
 /// The same for other packages: they tell what builds are like, not what this one is.
 const HALF_KNOWN_WIDE: f64 = 3.0;
+
+/// The `k` of a rung.
+pub(super) fn half_known(rung: Rung) -> f64 {
+    if rung >= Rung::Package { HALF_KNOWN } else { HALF_KNOWN_WIDE }
+}
+
 /// Weight of an attempt against the next newer one of its rung: half after 69 (replayed: 0.97 to 0.99 are alike, 0.9 and 0.95 forget
 /// the rare large variant of a package).
 const DECAY: f64 = 0.99;

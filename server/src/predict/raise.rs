@@ -32,7 +32,10 @@ pub(super) fn raise(own: &mut Prediction, all: Prediction, known: bool, highest:
         if all.value > own.value {
             let most = own.value.saturating_mul(MOST).max(least.unwrap_or(u64::MAX));
             let is_too_much = all.value > most;
+            // untrusted attempts raise a number, and make nothing surer
+            let confidence = own.basis.confidence.or_else(|| own.basis.is_default().then_some(0.0));
             *own = all;
+            own.basis.confidence = confidence;
             if is_too_much {
                 own.value = most;
                 own.basis.bound.clone_from(&bound);

@@ -2,6 +2,7 @@
 
 use super::{
     Settings, jobs,
+    known::Known,
     pool::{Pool, Used},
     spread::{Cover, Spread},
 };
@@ -21,31 +22,36 @@ pub(super) fn cpu(pool: &Pool<'_>, settings: &Settings) -> [Quantity; 2] {
         0 => (Cover { value: default, share: 0.0 }, 0),
         attempts => (spread.quantile(share), attempts),
     };
-    let mean = Spread::blend(pool, |used| f64::from(used.fact.rates[1]), [request, request]);
-    let peak = Spread::blend(pool, |used| f64::from(used.fact.rates[2]), [limit, limit]);
+    let mean = Spread::blend(pool, mean_use, [request, request]);
+    let peak = Spread::blend(pool, peak_use, [limit, limit]);
     let mut request = or_default(&mean, CPU_REQUEST, request);
     let limit = or_default(&peak, CPU_LIMIT, limit.max(request.0.value));
     if mean.attempts == 0 {
         // what is only the default raises no limit that was measured
         request.0.value = request.0.value.min(limit.0.value);
     }
-    bounded(pool, settings, request, limit)
+    bounded(settings, [(request, Known::of(pool, mean_use)), (limit, Known::of(pool, peak_use))])
 }
 
-fn bounded(
-    pool: &Pool<'_>,
-    settings: &Settings,
-    request: (Cover, u32),
-    limit: (Cover, u32),
-) -> [Quantity; 2] {
-    let quantity = |(cover, attempts): (Cover, u32)| {
+fn mean_use(used: &Used<'_>) -> f64 {
+    f64::from(used.fact.rates[1])
+}
+
+fn peak_use(used: &Used<'_>) -> f64 {
+    f64::from(used.fact.rates[2])
+}
+
+/// Request and limit, each with its value, the attempts that tell it, and how well it is known.
+fn bounded(settings: &Settings, [request, limit]: [((Cover, u32), Known); 2]) -> [Quantity; 2] {
+    let quantity = |((cover, attempts), known): ((Cover, u32), Known)| {
         let (cores, mut bound) = settings.bound_cpu(Cores(cover.value / 1000.0));
-        let rung = if attempts == 0 { Rung::Default } else { pool.main_rung() };
+        let Known { rung, confidence } = known;
         if bound.is_empty() && attempts == 0 {
             "default".clone_into(&mut bound);
         }
         let value = Millis::from_f64((cores.0 * 1000.0).ceil()).0.max(1);
-        Quantity { value, basis: Basis { rung, attempts, quantile: cover.share, margin: 1.0, bound } }
+        let quantile = cover.share;
+        Quantity { value, basis: Basis { rung, attempts, quantile, margin: 1.0, bound, confidence } }
     };
     let (request, mut limit) = (quantity(request), quantity(limit));
     if limit.value < request.value {
@@ -79,11 +85,11 @@ pub(super) fn wall(pool: &Pool<'_>, settings: &Settings, (build_jobs, shared): (
         // the mean of half as long and half as long as most are
         [half, f64::midpoint(half, most)],
     );
+    let Known { rung, confidence } = Known::of(pool, log);
     let quantity = |cover: Cover| {
-        let known = spread.attempts > 0;
-        let rung = if known { pool.main_rung() } else { Rung::Default };
-        let bound = if known { String::new() } else { "default".to_owned() };
-        let basis = Basis { rung, attempts: spread.attempts, quantile: cover.share, margin: 1.0, bound };
+        let (attempts, quantile) = (spread.attempts, cover.share);
+        let bound = if attempts > 0 { String::new() } else { "default".to_owned() };
+        let basis = Basis { rung, attempts, quantile, margin: 1.0, bound, confidence };
         Quantity { value: Millis::from_f64(cover.value).0.max(1), basis }
     };
     if spread.attempts == 0 {

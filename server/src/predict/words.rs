@@ -19,9 +19,9 @@ fn worth(rung: Rung) -> f64 {
 }
 
 /// Sum of share times worth over the rungs, less the more the expected needs differ: at a spread of one median, half.
-pub(super) fn confidence(pool: &Pool<'_>, width: f64) -> f64 {
+pub(super) fn confidence(shares: &[(Rung, f64)], width: f64) -> f64 {
     // not `sum`, which of nothing is -0
-    let known = pool.shares.iter().fold(0.0, |known, (rung, share)| known + share * worth(*rung));
+    let known = shares.iter().fold(0.0, |known, (rung, share)| known + share * worth(*rung));
     (known / (1.0 + width.max(0.0))).clamp(0.0, 1.0)
 }
 

@@ -62,4 +62,5 @@ fn set(quantity: &mut Quantity, cores: f64, bound: &str) {
     // a count of millicores: the type only lends its conversion
     quantity.value = Millis::from_f64(cores * 1000.0).0.max(1);
     bound.clone_into(&mut quantity.basis.bound);
+    quantity.basis.confidence = Some(1.0);
 }

@@ -32,6 +32,8 @@ pub(super) fn as_it_was(
         if let Some(size) = size {
             // a count of millicores: the type only lends its conversion
             keep(quantity, Millis::from_f64(size.0 * 1000.0).0.max(1), String::new());
+            // whatever is known of others, this is what it had
+            quantity.basis.confidence = Some(1.0);
         }
     };
     cpu(&mut next.cpu_request, had.cpu_request);

@@ -14,6 +14,7 @@ use crate::{
         Placement,
         kind::{Kind, Policy},
         names,
+        os::OperatingSystem,
         pool::{Largest, Place, Pool, Price, Toleration},
         subject,
     },
@@ -59,6 +60,7 @@ impl Reading<'_> {
         let place = self.place(line, &at, (table.node_selector, table.tolerations, table.priority_class));
         Pool {
             line,
+            os: self.operating_system(&at, table.os),
             arch: self.family(line, &at, &table.arch),
             builder: (cores, memory),
             largest: Largest {
@@ -77,6 +79,17 @@ impl Reading<'_> {
             allowed,
             place,
         }
+    }
+
+    /// Linux where nothing is said.
+    fn operating_system(&mut self, at: &str, text: Option<Spanned<String>>) -> OperatingSystem {
+        let Some(text) = text else { return OperatingSystem::default() };
+        let line = self.line(&text);
+        OperatingSystem::parse(text.get_ref()).unwrap_or_else(|| {
+            let known = OperatingSystem::ALL.map(OperatingSystem::as_str).join(", ");
+            self.wrong(line, format!("{at}: os {:?} is none of {known}", text.get_ref()));
+            OperatingSystem::default()
+        })
     }
 
     fn family(&mut self, line: usize, at: &str, arch: &str) -> String {

@@ -45,6 +45,7 @@ pub(super) struct TicketsTable {
 #[serde(deny_unknown_fields)]
 pub(super) struct PoolTable {
     pub(super) name: Spanned<String>,
+    pub(super) os: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) arch: String,
     pub(super) cores: Option<Spanned<Cpu>>,

@@ -1,0 +1,67 @@
+//! The operating system that a build runs on, and that a pool's builders have.
+//!
+//! A build says it by the first word of its architecture, as Spack writes it (`windows-windows10-x86_64`), a pod by what it asks of its
+//! node. A build or a pool that says nothing is of Linux: builds are measured there, and most runners are.
+
+/// An operating system.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OperatingSystem {
+    /// Linux, also where nothing is said.
+    #[default]
+    Linux,
+    /// Windows.
+    Windows,
+    /// macOS, which Spack calls darwin.
+    Darwin,
+    /// FreeBSD.
+    FreeBsd,
+}
+
+impl OperatingSystem {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Linux, Self::Windows, Self::Darwin, Self::FreeBsd];
+
+    /// The word in the operator's file and on the wire: that of Kubernetes and Spack.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Linux => "linux",
+            Self::Windows => "windows",
+            Self::Darwin => "darwin",
+            Self::FreeBsd => "freebsd",
+        }
+    }
+
+    /// The system with this name, in any case.
+    pub fn parse(word: &str) -> Option<Self> {
+        let word = word.trim();
+        if word.eq_ignore_ascii_case("macos") {
+            return Some(Self::Darwin);
+        }
+        Self::ALL.into_iter().find(|known| known.as_str().eq_ignore_ascii_case(word))
+    }
+
+    /// The system in front of an architecture.
+    pub fn of_arch(arch: &str) -> Self {
+        arch.split(['-', '/', ':']).next().and_then(Self::parse).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_stands_in_front_of_an_architecture_and_is_linux_without_a_word() {
+        for (arch, expected) in [
+            ("windows-windows10-x86_64", OperatingSystem::Windows),
+            ("Windows/amd64", OperatingSystem::Windows),
+            ("darwin-ventura-m1", OperatingSystem::Darwin),
+            ("linux-debian12-x86_64_v3", OperatingSystem::Linux),
+            ("fedora-40-x86_64", OperatingSystem::Linux),
+            ("x86_64", OperatingSystem::Linux),
+            ("", OperatingSystem::Linux),
+        ] {
+            assert_eq!(OperatingSystem::of_arch(arch), expected, "{arch}");
+        }
+    }
+}
