@@ -49,7 +49,10 @@ pub(crate) const NOTHING: &str = r#"{"variables":{}}"#;
 /// What a job of `stack` shall ask for.
 pub(crate) fn answer(prediction: &Prediction, stack: &str, settings: &Settings) -> Answer {
     // a default is no knowledge: as an extra it would replace what the job or its runner says
-    let sent = |extra, quantity: &Quantity| !quantity.basis.is_default() && settings.extras.contains(&extra);
+    let sent = |extra, quantity: &Quantity| {
+        let sure = !quantity.basis.is_default() && prediction.confidence_in(quantity) >= settings.confidence;
+        sure && settings.extras.contains(&extra)
+    };
     let (sends_memory_limit, sends_cpu_limit, sends_jobs) = (
         sent(Extra::MemoryLimit, &prediction.memory_limit),
         sent(Extra::CpuLimit, &prediction.cpu_limit),
@@ -100,6 +103,7 @@ mod tests {
         prediction.cpu_request.value = milli.0;
         prediction.cpu_limit.value = milli.1;
         prediction.build_jobs.value = 8;
+        prediction.confidence = 0.9;
         let Prediction { memory_request, memory_limit, cpu_request, cpu_limit, build_jobs, .. } =
             &mut prediction;
         for quantity in [memory_request, memory_limit, cpu_request, cpu_limit, build_jobs] {
