@@ -24,7 +24,7 @@ use crate::{
     gitlab::{self, Follower, Found, Hooks, Spool},
     guard::Guard,
     http,
-    ingest::{self, Ingest, Worker},
+    ingest::{self, Ingest, JobPods, Worker},
     judging::{Judging, Sources},
     learned::Learned,
     metrics::Metrics,
@@ -104,6 +104,7 @@ impl App {
             judging: judging.clone(),
             placing: placing.clone(),
             ticketing: ticketing.clone(),
+            pods: JobPods::default(),
             open_attempts: config.open_attempts,
             retain: config.retain,
             abandon_after: config.abandon_after,
@@ -112,7 +113,6 @@ impl App {
         ticketing.resume(worker.open()).await.context("data_dir: cannot read the tickets")?;
         let kept = hooks_on_disk(&config.data_dir, &metrics).await;
         let (hooks, follower) = Hooks::new(ingest.clone(), gitlab, kept, Arc::clone(&metrics));
-        let follower = Some(follower);
         Ok(Self {
             config,
             listeners,
@@ -129,7 +129,7 @@ impl App {
             token,
             signing,
             hooks,
-            follower,
+            follower: Some(follower),
             guard,
         })
     }

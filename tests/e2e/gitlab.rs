@@ -13,10 +13,14 @@ use serde_json::{Value, json};
 
 use crate::admission::{memory_limit, pod, start};
 
+/// Runs of the job, the first and the next ones.
+const RUNS: [u64; 3] = [12345, 12346, 12347];
+const NAME: &str = "curl@8.15.0 /abcdefg";
+
 const LOG: &str = "g++ -c big.cpp\n\
     ERROR: Job failed (system failure): Error in container build: exit code: 137, reason: 'OOMKilled'\n";
 
-/// A GitLab that knows one failed job; it says what it was asked. Its thread ends with the test's process.
+/// A GitLab that knows failed runs of one job; it says what it was asked. Its thread ends with the test's process.
 fn gitlab() -> (SocketAddr, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -32,11 +36,12 @@ fn gitlab() -> (SocketAddr, mpsc::Receiver<String>) {
             let head = String::from_utf8(head).unwrap();
             let (status, body) = match head.split(' ').nth(1).unwrap_or_default() {
                 _ if !head.contains("glpat-1") => (401, String::new()),
-                path if path.ends_with("/projects/5/jobs/12345/trace") => (200, LOG.to_owned()),
-                path if path.contains("/projects/5/pipelines/777/jobs?include_retried=true") => (
-                    200,
-                    json!([{"id": 12345, "name": "curl@8.15.0 /abcdefg", "status": "failed"}]).to_string(),
-                ),
+                path if RUNS.iter().any(|run| path.ends_with(&format!("/projects/5/jobs/{run}/trace"))) => {
+                    (200, LOG.to_owned())
+                }
+                path if path.contains("/projects/5/pipelines/777/jobs?include_retried=true") => {
+                    (200, json!([{"id": RUNS[0], "name": NAME, "status": "failed"}]).to_string())
+                }
                 _ => (404, String::new()),
             };
             let length = body.len();
@@ -65,8 +70,12 @@ fn post(server: &Server, body: &str) -> u16 {
 
 /// A job that memory ended, as GitLab tells of it.
 fn killed_hook(address: SocketAddr) -> String {
+    killed_run(address, RUNS[0])
+}
+
+fn killed_run(address: SocketAddr, run: u64) -> String {
     let hook = json!({
-        "object_kind": "build", "build_id": 12345, "build_name": "curl@8.15.0 /abcdefg", "build_status": "failed",
+        "object_kind": "build", "build_id": run, "build_name": NAME, "build_status": "failed",
         "build_failure_reason": "runner_system_failure", "pipeline_id": 777, "project_id": 5, "ref": "develop",
         "project": {"web_url": format!("http://{address}/x/y"), "path_with_namespace": "spack/spack-packages"},
     });
@@ -131,6 +140,54 @@ async fn the_pod_after_a_killed_job_that_nobody_measured_gets_more_memory() {
     assert!(memory_limit(&again) > memory_limit(&first), "{again}");
     let why = &again["metadata"]["annotations"]["plimsoll/sized"];
     assert!(matches!(why, Value::String(why) if why.contains("ran out of memory")), "{why}");
+}
+
+/// The pod of a run of the job, with the variables that GitLab gives every run.
+fn pod_of(run: u64) -> Value {
+    let mut pod = pod();
+    for name in ["job.runner.gitlab.com/id", "gitlab/ci_job_id"] {
+        pod["metadata"]["annotations"][name] = json!(run.to_string());
+    }
+    for variable in pod["spec"]["containers"][0]["env"].as_array_mut().unwrap() {
+        if variable["name"] == "CI_JOB_ID" {
+            variable["value"] = json!(run.to_string());
+        }
+    }
+    // its host is that of the GitLab that is asked
+    pod["spec"]["containers"][0]["env"]
+        .as_array_mut()
+        .unwrap()
+        .retain(|named| named["name"] != "CI_SERVER_HOST");
+    pod["spec"]["containers"][0]["resources"] =
+        json!({ "requests": { "cpu": "4", "memory": "2G" }, "limits": { "memory": "4G" } });
+    pod
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_further_run_of_a_job_that_nobody_measures_is_bigger_and_stays_so_after_a_restart() {
+    let (address, _heard) = gitlab();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "glpat-1\n").unwrap();
+    let (url, file) = (format!("http://{address}"), file.path().display().to_string());
+    let options = ["--admit-mode", "on", "--gitlab-url", &url, "--gitlab-token-file", &file];
+    let mut webhook = start(&options);
+    let (first, _) = webhook.admit(&pod_of(RUNS[0])).await;
+    assert_eq!(first, pod_of(RUNS[0]), "nothing is known of it");
+    let limit = |pod: &Value| pod["spec"]["containers"][0]["resources"]["limits"]["memory"].clone();
+    for (at, (run, expected)) in RUNS[1..].iter().zip(["5723Mi", "8585Mi"]).enumerate() {
+        assert_eq!(post(&webhook.server, &killed_run(address, RUNS[at])), 200);
+        let judged = async || webhook.server.get("/metrics").unwrap().1;
+        let done = format!("plimsoll_hooks_total{{kind=\"judged\"}} {}\n", at + 1);
+        plimsoll_tests::eventually("the run is judged", judged, |metrics| metrics.contains(&done)).await;
+        let (pod, _) = webhook.admit(&pod_of(*run)).await;
+        assert_eq!(limit(&pod), expected, "{pod}");
+        assert_eq!(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"], "4");
+        let (again, _) = webhook.admit(&pod_of(*run)).await;
+        assert_eq!(limit(&again), expected, "the runner makes the same pod once more");
+    }
+    webhook = webhook.killed_and_started(&options);
+    let (pod, _) = webhook.admit(&pod_of(RUNS[2])).await;
+    assert_eq!(limit(&pod), "8585Mi", "the verdict is on disk: {pod}");
 }
 
 #[test]

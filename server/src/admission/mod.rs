@@ -28,22 +28,25 @@ use json_patch::Patch;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::{
-    domain::{Fault, Prediction},
+    domain::{Fault, Prediction, Resources},
     placement::Needs,
 };
 
 pub(crate) use left::Left;
 pub(crate) use place::Aim;
-pub(crate) use pod::{Job, job, job_id};
+pub(crate) use pod::{Job, job, job_id, of_job};
 pub use settings::{Mode, Settings, Size};
 
 /// Where a prediction for a pod comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Known {
     /// What is known of the key.
     ByHistory,
     /// The verdict on the job's last attempt, which ran out of memory.
-    ByVerdict,
+    ByVerdict {
+        /// What that attempt had, if its pod was seen.
+        had: Option<Resources>,
+    },
 }
 
 /// What shall become of a pod.
@@ -57,6 +60,8 @@ pub(crate) struct Plan {
     pub(crate) sized: bool,
     /// Why none is; `None` if one is.
     pub(crate) left: Option<Left>,
+    /// The pod as it becomes.
+    pub(crate) pod: Pod,
     /// It is sent to a pool, given a priority, or says how long it runs.
     pub(crate) placed: bool,
 }
@@ -89,7 +94,7 @@ pub(crate) fn plan(
     let agent = sidecar::apply(&mut pod, job, settings, &there.pool);
     lines.extend(agent.then(|| "the agent is put beside the build".to_owned()));
     let patch = (sized || placed || agent).then(|| difference(before, &pod)).transpose()?;
-    Ok(Plan { patch, lines, sized, left, placed })
+    Ok(Plan { patch, lines, sized, left, pod, placed })
 }
 
 /// Only what changed: whatever else the object holds, known here or not, is not spoken of.

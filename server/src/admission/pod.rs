@@ -6,12 +6,16 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
-use plimsoll_proto::job;
+use k8s_openapi::{
+    api::core::v1::{Container, Pod, PodSpec, ResourceRequirements},
+    apimachinery::pkg::api::resource::Quantity,
+};
+use plimsoll_proto::{job, quantity};
 
 use super::{Left, Settings, system};
 use crate::{
-    domain::Key,
+    domain::{Bytes, Cores, Key, Resources},
+    ingest::JobPod,
     placement::{OperatingSystem, RAISING},
 };
 
@@ -141,6 +145,27 @@ fn says_something(sizes: &ResourceRequirements) -> bool {
 pub(crate) fn job_id(pod: &Pod) -> Option<String> {
     let build = pod.spec.as_ref()?.containers.iter().find(|container| container.name == BUILD)?;
     variable(pod, build, "CI_JOB_ID")
+}
+
+/// The pod of a job with the sizes that its build has now; `None` if it is no job's.
+pub(crate) fn of_job(pod: &Pod) -> Option<JobPod> {
+    let build = pod.spec.as_ref()?.containers.iter().find(|container| container.name == BUILD)?;
+    let known = |name| variable(pod, build, name);
+    let of = |list: Option<&BTreeMap<String, Quantity>>, name: &str| Some(list?.get(name)?.0.clone());
+    let sizes = build.resources.as_ref();
+    let (requests, limits) =
+        (sizes.and_then(|sizes| sizes.requests.as_ref()), sizes.and_then(|sizes| sizes.limits.as_ref()));
+    let bytes = |text: Option<String>| quantity::bytes(&text?).ok().map(Bytes);
+    let cores = |text: Option<String>| quantity::cores(&text?).ok().map(Cores);
+    let sizes = Resources {
+        memory_request: bytes(of(requests, "memory")),
+        memory_limit: bytes(of(limits, "memory")),
+        cpu_request: cores(of(requests, "cpu")),
+        cpu_limit: cores(of(limits, "cpu")),
+    };
+    let (host, project) = (known("CI_SERVER_HOST"), known("CI_PROJECT_PATH"));
+    let (host, project) = (host.unwrap_or_default(), project.unwrap_or_default());
+    Some(JobPod { job: known("CI_JOB_ID")?, host, project, sizes })
 }
 
 /// An annotation of the pod.

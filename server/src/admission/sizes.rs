@@ -12,7 +12,7 @@ use super::{
     Job, Known, Left, Settings, Size,
     pod::{DONE, OFF, annotation},
 };
-use crate::domain::{self, Bytes, Prediction};
+use crate::domain::{self, Bytes, Prediction, Resources};
 
 /// A request or limit while it is chosen: bytes, or thousandths of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(super) fn apply(
     if !lines.is_empty() {
         let why = match from {
             Known::ByHistory => prediction.reason.clone(),
-            Known::ByVerdict => format!("the last attempt ran out of memory; {}", prediction.reason),
+            Known::ByVerdict { .. } => format!("the last attempt ran out of memory; {}", prediction.reason),
         };
         let kept = if unsure.is_empty() { unsure } else { format!("; too little is known to set {unsure}") };
         let done = format!("{}; {why}{kept}", lines.join(", "));
@@ -95,11 +95,12 @@ fn choose(
     // a default is no knowledge, whatever the rest of the prediction rests on
     if !quantity.basis.is_default() && prediction.confidence_in(quantity) >= settings.confidence {
         let value = quantity.value.min(most(size, settings));
-        return sure(Some(Chosen { value, fixed: false, new: true }));
+        // the same in other words would only look like a change
+        return sure(Some(Chosen { value, fixed: false, new: own != Some(value) }));
     }
     match (from, own) {
-        (Known::ByVerdict, Some(own)) if is_memory(size) => {
-            sure(Some(above_own(own, size, prediction, settings)))
+        (Known::ByVerdict { had }, Some(own)) if is_memory(size) => {
+            sure(Some(above_own((own, had), size, prediction, settings)))
         }
         _ => Choice { chosen: there, unsure: true },
     }
@@ -124,12 +125,22 @@ fn most(size: Size, settings: &Settings) -> u64 {
 }
 
 /// After an end by memory of a job about which little is known, so that its pod had its own memory: that was too small, whatever others
-/// need. It grows as far as the verdict's size is above the one that was thought to be too small.
-fn above_own(own: u64, size: Size, prediction: &Prediction, settings: &Settings) -> Chosen {
+/// need. It grows as far as the verdict's size is above the one that was thought to be too small: from what the last attempt's pod `had`,
+/// which may have grown before, else from what this one asks for.
+fn above_own(
+    (own, had): (u64, Option<Resources>),
+    size: Size,
+    prediction: &Prediction,
+    settings: &Settings,
+) -> Chosen {
     let guess = predicted(prediction, size);
     let factor = Some(guess.basis.margin).filter(|factor| factor.is_finite()).unwrap_or(1.0);
-    let grown = Bytes::from_f64(Bytes(own).as_f64() * factor.max(1.0)).ceil_mib();
-    let value = grown.0.max(guess.value).min(most(size, settings));
+    let had =
+        had.and_then(|had| if size == Size::MemoryLimit { had.memory_limit } else { had.memory_request });
+    let grown = Bytes::from_f64(had.unwrap_or(Bytes(own)).as_f64() * factor.max(1.0)).ceil_mib();
+    // what was not seen is thought to have had the size that is predicted
+    let least = if had.is_some() { 0 } else { guess.value };
+    let value = grown.0.max(least).min(most(size, settings));
     if value > own {
         Chosen { value, fixed: false, new: true }
     } else {

@@ -189,7 +189,8 @@ fn a_guess_sets_nothing_and_a_verdict_always_does() {
     guess.memory_limit.basis.margin = 1.5;
     let typed = parse(pod());
     let job = job(&typed, "ci-builds", &on()).unwrap();
-    let plan = plan(&typed, &job, Some((&guess, Known::ByVerdict)), &on(), |_needs| None).unwrap();
+    let plan =
+        plan(&typed, &job, Some((&guess, Known::ByVerdict { had: None })), &on(), |_needs| None).unwrap();
     assert!(plan.sized);
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::{AttemptId, Bytes, Cause, Exit, Key, Millis, Prediction, Summary};
+use super::{AttemptId, Bytes, Cause, Exit, Key, Millis, Prediction, Resources, Summary};
 
 /// What is known of an ended attempt: what the server measured, joined with what the caller saw.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +33,8 @@ pub struct Evidence {
     pub growth: Option<Growth>,
     /// Runs of its job, as the CI system lists them, in any order.
     pub listed: Vec<ListedRun>,
+    /// What its pod had, if nothing was measured and the admission webhook saw the pod.
+    pub pod_sizes: Option<Resources>,
 }
 
 impl Evidence {
@@ -51,6 +53,7 @@ impl Evidence {
             time_limit: None,
             growth: None,
             listed: Vec::new(),
+            pod_sizes: None,
         }
     }
 

@@ -283,7 +283,7 @@ async fn a_failed_job_that_nobody_measured_is_judged_and_its_next_pod_gets_more(
     let verdicts = store::read_verdicts(&house.store, &attempt, 10).await.unwrap();
     let [verdict] = &verdicts[..] else { panic!("{verdicts:?}") };
     assert_eq!((verdict.cause, verdict.action), (Cause::Oom, Action::Bigger));
-    let next = house.ingest.again(&key).await.unwrap().unwrap();
+    let next = house.ingest.again(&key).await.unwrap().unwrap().next;
     assert!(next.memory_limit.value > crate::predict::Settings::default().memory_limit.0);
     let other = Key { project: "c/d".into(), ..key };
     assert_eq!(house.ingest.again(&other).await.unwrap(), None);

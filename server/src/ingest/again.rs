@@ -8,7 +8,7 @@ use std::{
 
 use super::{Ingest, Refusal};
 use crate::{
-    domain::{AttemptId, Cause, Evidence, JobMark, JobName, Key, Prediction, Rung, Verdict},
+    domain::{AttemptId, Cause, Evidence, JobMark, JobName, Key, Prediction, Resources, Rung, Verdict},
     store,
 };
 
@@ -51,6 +51,15 @@ impl ShortOfMemory {
     }
 }
 
+/// What is known for the next attempt of a job whose last one memory ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct AfterMemoryEnd {
+    /// What the verdict says.
+    pub(crate) next: Prediction,
+    /// What the last attempt had; `None` if its pod was not seen.
+    pub(crate) had: Option<Resources>,
+}
+
 /// The newest verdicts that name a job, out of many that come in any order, in bounded memory.
 #[derive(Debug, Default)]
 pub(super) struct NewestShort(Vec<Verdict>);
@@ -88,10 +97,18 @@ impl Ingest {
     }
 
     /// What the next attempt of a job should ask for, if memory ended its last one: what the verdict on that attempt says, or would
-    /// say if somebody asked. Changes nothing. `None` for a job that did not run before, or ended otherwise.
-    pub(crate) async fn again(&self, key: &Key) -> Result<Option<Prediction>, Refusal> {
+    /// say if somebody asked, and what that attempt had, if its pod was seen. Changes nothing. `None` for a job that did not run before, or
+    /// ended otherwise.
+    pub(crate) async fn again(&self, key: &Key) -> Result<Option<AfterMemoryEnd>, Refusal> {
         let judged = self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner).find(key);
         let Some(attempt) = self.ended_by_memory(key).or(judged) else { return Ok(None) };
+        let had = self.parts.pods.of(&attempt, &key.project);
+        let next = self.next_of(attempt).await?;
+        Ok(next.map(|next| AfterMemoryEnd { next, had }))
+    }
+
+    /// The size of the next attempt after one that memory ended.
+    async fn next_of(&self, attempt: AttemptId) -> Result<Option<Prediction>, Refusal> {
         let given = store::read_verdicts(&self.parts.store, &attempt, ANSWERS).await;
         let given = given.map_err(|error| Refusal::Unreadable(error.to_string()))?;
         // who asked with more evidence got the larger size

@@ -37,6 +37,7 @@ pub(crate) fn ingest(store: &Store, capacity: usize) -> (Ingest, Worker) {
         metrics,
         clock: Clock,
         predict: Arc::new(predict::Settings::default()),
+        pods: super::JobPods::default(),
         open_attempts: 10,
         retain: Retain::default(),
         abandon_after: PATIENCE,

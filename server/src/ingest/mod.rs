@@ -16,6 +16,7 @@ mod judge;
 mod line;
 mod opening;
 mod ousting;
+mod pods;
 mod recall;
 mod refusal;
 mod request;
@@ -40,9 +41,11 @@ use std::{
     time::Duration,
 };
 
+pub(crate) use again::AfterMemoryEnd;
 use again::ShortOfMemory;
 pub use aging::Retain;
 use line::Line;
+pub(crate) use pods::{JobPod, JobPods};
 pub(crate) use refusal::Refusal;
 use request::{Answer, Request};
 pub(crate) use request::{Change, Opened, Running, Settled};
@@ -85,6 +88,8 @@ pub(crate) struct Parts {
     pub(crate) judging: Judging,
     pub(crate) placing: Placing,
     pub(crate) ticketing: Ticketing,
+    /// What the pods of jobs had.
+    pub(crate) pods: JobPods,
     /// Attempts that may be open at once.
     pub(crate) open_attempts: usize,
     /// How old samples may get.

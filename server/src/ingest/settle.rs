@@ -108,6 +108,7 @@ pub(super) fn settled(summary: &Summary, told: &Told) -> Option<Summary> {
         time_limit: None,
         growth: None,
         listed: Vec::new(),
+        pod_sizes: None,
     };
     // without a log no rule is asked
     settled.cause = told.cause.or_else(|| retry::classify(&evidence, &retry::Rules::built_in()).cause);

@@ -3,6 +3,7 @@
 use super::{
     classify::Finding,
     lineage, next, outlook,
+    pod_sizes::as_its_pod,
     policy::{Policy, Terms, chance},
     seen::{Helped, Seen},
     signature,
@@ -50,6 +51,7 @@ pub fn judge(evidence: &Evidence, finding: Finding, known: &Known<'_>) -> Verdic
     let Some(cause) = finding.cause else { return nothing_to_retry(evidence, finding, known.policy) };
     let case = weigh(evidence, finding, cause, known);
     let predicted = predict(known.history, key(evidence), known.settings);
+    let predicted = as_its_pod(predicted, evidence, known.settings);
     let above = |failed| predict_above(known.history, key(evidence), known.settings, failed);
     let policies = (known.settings, known.policy, &above as next::Above<'_>);
     let wished = wish(evidence, &case.finding, case.cause, predicted, policies);

@@ -22,6 +22,7 @@ mod lineage;
 mod lines;
 mod next;
 mod outlook;
+mod pod_sizes;
 mod policy;
 mod reasons;
 mod rules;

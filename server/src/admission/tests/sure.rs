@@ -17,9 +17,12 @@ fn llvm() -> (Value, Prediction) {
 #[test]
 fn cpu_of_which_nothing_is_known_stays_when_the_memory_is_set() {
     let (value, prediction) = llvm();
-    for (from, confidence) in
-        [(Known::ByHistory, 0.3), (Known::ByVerdict, 0.3), (Known::ByHistory, 0.0), (Known::ByVerdict, 0.0)]
-    {
+    for (from, confidence) in [
+        (Known::ByHistory, 0.3),
+        (Known::ByVerdict { had: None }, 0.3),
+        (Known::ByHistory, 0.0),
+        (Known::ByVerdict { had: None }, 0.0),
+    ] {
         let settings = Settings { confidence, max_time: Some(2.0), ..on() };
         let typed = parse(value.clone());
         let job = job(&typed, "ci-builds", &settings).unwrap();

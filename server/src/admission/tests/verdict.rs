@@ -9,7 +9,9 @@ fn after_a_kill(pod: &Value, memory_mib: (u64, u64), confidence: f64, settings: 
     prediction.memory_request.basis.margin = 1.5;
     let typed = parse(pod.clone());
     let job = job(&typed, "ci-builds", settings).unwrap();
-    let plan = plan(&typed, &job, Some((&prediction, Known::ByVerdict)), settings, |_needs| None).unwrap();
+    let plan =
+        plan(&typed, &job, Some((&prediction, Known::ByVerdict { had: None })), settings, |_needs| None)
+            .unwrap();
     let mut after = pod.clone();
     if let Some(patch) = &plan.patch {
         json_patch::patch(&mut after, patch).unwrap();
@@ -40,6 +42,32 @@ fn a_pod_that_nobody_knows_gets_more_than_it_had_and_not_the_default() {
     assert_eq!(resources(&after_a_kill(&small, (6144, 6144), 0.0, &on()))["limits"]["memory"], "6144Mi");
     let none = with(&json!({"cpu": "1"}), &json!({}));
     assert_eq!(after_a_kill(&none, (6144, 6144), 0.0, &on()), none, "it had no limit");
+}
+
+#[test]
+fn a_pod_grows_from_what_the_last_one_had_and_not_again_from_what_its_variables_say() {
+    let own = with(&json!({"memory": "2Gi", "cpu": "4"}), &json!({"memory": "4Gi"}));
+    let grown = |had: Option<(u64, u64)>| {
+        let mut prediction = sizes((6144, 6144), (1000, 2000), 0.0);
+        prediction.memory_limit.basis.margin = 1.5;
+        prediction.memory_request.basis.margin = 1.5;
+        let had = had.map(|(request, limit)| Resources {
+            memory_request: Some(Bytes(request << 20)),
+            memory_limit: Some(Bytes(limit << 20)),
+            ..Resources::default()
+        });
+        let typed = parse(own.clone());
+        let job = job(&typed, "ci-builds", &on()).unwrap();
+        let known = Some((&prediction, Known::ByVerdict { had }));
+        let mut after = own.clone();
+        let plan = plan(&typed, &job, known, &on(), |_needs| None).unwrap();
+        json_patch::patch(&mut after, plan.patch.as_ref().unwrap()).unwrap();
+        resources(&after).clone()
+    };
+    let expected = |request: &str, limit: &str| json!({ "requests": { "memory": request, "cpu": "4" }, "limits": { "memory": limit } });
+    assert_eq!(grown(Some((2048, 4096))), expected("3072Mi", "6144Mi"));
+    assert_eq!(grown(Some((3072, 6144))), expected("4608Mi", "9216Mi"));
+    assert_eq!(grown(None), expected("6144Mi", "6144Mi"), "its pod was not seen");
 }
 
 #[test]

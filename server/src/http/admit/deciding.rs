@@ -16,6 +16,7 @@ use crate::{
     checked,
     domain::{Fault, Key, Prediction},
     http::{Parts, predicting::predicted},
+    ingest::AfterMemoryEnd,
     placement::{Needs, OperatingSystem},
 };
 
@@ -27,7 +28,7 @@ pub(super) async fn decide(parts: &Parts, asked: AdmissionRequest<DynamicObject>
     let response = AdmissionResponse::from(&asked);
     let until = Instant::now() + parts.admission.answer_within;
     let namespace = asked.namespace.clone().unwrap_or_default();
-    let mut name = PodName::of(&asked);
+    let (mut name, is_trial) = (PodName::of(&asked), asked.dry_run);
     let pod = match pod(asked) {
         Ok(pod) => pod,
         Err(why) => {
@@ -36,17 +37,19 @@ pub(super) async fn decide(parts: &Parts, asked: AdmissionRequest<DynamicObject>
         }
     };
     name = name.with_job(&pod);
-    match timeout_at(until, plan(parts, (&pod, &namespace, &name), until)).await {
-        Ok(Ok(plan)) => carry_out(parts, response, plan, &name),
-        Ok(Err(why)) => {
+    let planned = timeout_at(until, plan(parts, (&pod, &namespace, &name), until)).await;
+    let (response, pod) = match planned.unwrap_or(Err(Left::Late)) {
+        Ok(plan) => carry_out(parts, response, (plan, pod), &name),
+        Err(why) => {
             left(parts, &name, why);
-            response
+            (response, pod)
         }
-        Err(_late) => {
-            left(parts, &name, Left::Late);
-            response
-        }
+    };
+    // a question for trial makes no pod
+    if let Some(pod) = admission::of_job(&pod).filter(|_| !is_trial) {
+        parts.ingest.note_pod(pod);
     }
+    response
 }
 
 /// The new pod that is asked about, without writing it down and reading it once more. Its status says nothing before there is one.
@@ -143,30 +146,34 @@ async fn size(parts: &Parts, key: Arc<Key>, until: Instant) -> Option<(Predictio
             None
         }
     };
-    Some(match next {
-        Some(next) if next.memory_limit.value >= known.memory_limit.value => (next, Known::ByVerdict),
-        Some(_smaller) => (known, Known::ByVerdict),
-        None => (known, Known::ByHistory),
-    })
+    let Some(AfterMemoryEnd { next, had }) = next else { return Some((known, Known::ByHistory)) };
+    // what is only the default says nothing against the verdict
+    let is_sure = known.confidence_in(&known.memory_limit) >= parts.admission.confidence;
+    let is_more = is_sure && known.memory_limit.value > next.memory_limit.value;
+    Some((if is_more { known } else { next }, Known::ByVerdict { had }))
 }
 
+/// The answer, and the pod as it will be.
 fn carry_out(
     parts: &Parts,
     response: AdmissionResponse,
-    mut plan: Plan,
+    (mut plan, pod): (Plan, Pod),
     name: &PodName,
-) -> AdmissionResponse {
+) -> (AdmissionResponse, Pod) {
     let Some(patch) = plan.patch.take() else {
         left(parts, name, plan.left.unwrap_or(Left::Fits));
-        return response;
+        return (response, pod);
     };
     planned(parts, name, &plan);
     if parts.admission.mode == Mode::DryRun {
-        return response;
+        return (response, pod);
     }
     let unchanged = response.clone();
-    response.with_patch(patch).unwrap_or_else(|error| {
-        tracing::warn!(%error, "a patch cannot be written: admitted the pod as it is");
-        unchanged
-    })
+    match response.with_patch(patch) {
+        Ok(changed) => (changed, plan.pod),
+        Err(error) => {
+            tracing::warn!(%error, "a patch cannot be written: admitted the pod as it is");
+            (unchanged, pod)
+        }
+    }
 }

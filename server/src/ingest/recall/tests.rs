@@ -161,7 +161,7 @@ async fn a_start_knows_the_jobs_that_memory_ended_although_nobody_measured_them(
     }
     store.commit(batch).await.unwrap();
     let ingest = started(&store, 2).await;
-    let next = ingest.again(&key).await.unwrap().unwrap();
+    let next = ingest.again(&key).await.unwrap().unwrap().next;
     assert_eq!(next.memory_limit.value, 96 << 30, "the last one counts");
     assert_eq!(ingest.again(&Key { project: "c/d".into(), ..key }).await.unwrap(), None);
 }
