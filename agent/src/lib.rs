@@ -2,6 +2,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | `program` | the life of the process |
 //! | [`cli`] | the command line |
 //! | [`key`] | what is built, from the environment and the options |
 //! | [`run`] | runs a command, passes signals and the exit code through |
@@ -31,6 +32,9 @@ pub mod output;
 #[path = "../../tests/src/patience.rs"]
 pub mod patience;
 pub mod proctree;
+mod program;
 pub mod report;
 pub mod run;
 pub mod sampler;
+
+pub use program::main;

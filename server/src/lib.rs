@@ -1,6 +1,6 @@
 //! Keeps what builds used, predicts what the next one needs, and judges failed ones.
 //!
-//! Arrows point one way: `main` -> [`App`] -> (`grpc`, `http`) -> (`ingest`, [`predict`], [`retry`], [`admission`], [`gantry`], `stats`) -> [`domain`],
+//! Arrows point one way: [`main`] -> [`App`] -> (`grpc`, `http`) -> (`ingest`, [`predict`], [`retry`], [`admission`], [`gantry`], `stats`) -> [`domain`],
 //! and `ingest` -> [`store`]. `domain`, `predict`, `retry`, `admission`, `gantry` and `stats` do no I/O and know no clock.
 //!
 //! | module | what it does |
@@ -8,6 +8,7 @@
 //! | `config` | reads all settings, reports all mistakes |
 //! | `checked` | what callers say of a build, with its bounds |
 //! | `cli` | the commands beside serving |
+//! | `program` | the life of the process |
 //! | `app` | binds, opens, serves, drains |
 //! | `cli`, `admin` | the commands beside serving: what they print, what they do |
 //! | `grpc`, `http` | convert, call, convert |
@@ -77,6 +78,7 @@ pub mod placement;
 mod placing;
 pub mod predict;
 pub mod privacy;
+mod program;
 mod reload;
 mod replay;
 pub mod retry;
@@ -98,4 +100,5 @@ pub use cli::{Cli, Command};
 pub use config::{Args, Config, InForce, Loaded, LogFormat, Mistake};
 pub use ingest::Retain;
 pub use log::Log;
+pub use program::main;
 pub use threads::agent_threads;

@@ -1,0 +1,123 @@
+//! The server's life: settings, log, build, run, exit code. The program is one call of [`main`], so that another program can be
+//! the server too.
+
+use std::{io::Write as _, process::ExitCode, time::Duration};
+
+use clap::Parser as _;
+use tokio::{
+    runtime::Handle,
+    signal::unix::{Signal, SignalKind, signal},
+};
+
+use crate::{Addresses, App, Cli, Config, Log, agent_threads};
+
+/// Exit status for wrong settings, as `EX_USAGE` of sysexits(3).
+const WRONG_SETTINGS: u8 = 64;
+
+/// How long the threads of agents may take to end, at most: they are waited for when all that was acknowledged is on disk.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// Reads the command line of this process, and does what it says. Nothing of the process may have been started before.
+pub fn main() -> ExitCode {
+    let Cli { args, command } = Cli::parse();
+    #[expect(clippy::disallowed_methods, reason = "the one place that hands the environment to the settings")]
+    let loaded = match Config::load(&args, |name| std::env::var(name).ok()) {
+        Ok(loaded) => loaded,
+        Err(mistakes) => {
+            for mistake in mistakes {
+                say(&format!("plimsoll-server: {mistake}"));
+            }
+            return ExitCode::from(WRONG_SETTINGS);
+        }
+    };
+    if args.print_config {
+        let written = write!(std::io::stdout(), "{loaded}");
+        return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    if let Some(command) = command {
+        return command.run(&loaded.config);
+    }
+    match run(loaded.config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("plimsoll-server: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn say(line: &str) {
+    // nobody listens on stderr: there is no better place to complain
+    let _unheard = writeln!(std::io::stderr(), "{line}");
+}
+
+fn run(config: Config) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let agents = agent_threads()?;
+    let ended = runtime.block_on(serve(config, agents.handle().clone()));
+    // what is left of their connections uses timers of the others, which must still be there
+    agents.shutdown_timeout(LEAVE);
+    // what still runs on a thread of its own, for example a store that is being opened, must not keep the process
+    runtime.shutdown_background();
+    ended
+}
+
+async fn serve(config: Config, agents: Handle) -> anyhow::Result<()> {
+    let log = Log::begin(&config)?;
+    let ended = live(config, agents).await;
+    log.end().await;
+    ended
+}
+
+/// From the opening of the store to its end.
+async fn live(config: Config, agents: Handle) -> anyhow::Result<()> {
+    let (mut stop, mut again) = (signals()?, signals()?);
+    // rules are read again at SIGHUP; one that comes before anybody listens must not end the server
+    let _heard = signal(SignalKind::hangup())?;
+    let data_dir = config.data_dir.display().to_string();
+    tracing::info!(data_dir, "opening the store");
+    let app = tokio::select! {
+        built = App::build(config) => built?,
+        () = stop.recv() => {
+            tracing::info!("stopped before the store was open; it is as it was");
+            return Ok(());
+        }
+    };
+    let Addresses { grpc, http, admission } = app.addresses()?;
+    let admission = admission.map(tracing::field::display);
+    tracing::info!(%grpc, %http, admission, data_dir, "serving");
+    let second = async move {
+        again.recv().await;
+        again.recv().await;
+    };
+    tokio::select! {
+        ended = app.run(agents, stop.once()) => ended,
+        () = second => anyhow::bail!("ended by a second signal before it was drained; what was acknowledged is on disk"),
+    }
+}
+
+/// The signals that ask a server to stop.
+struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+fn signals() -> std::io::Result<StopSignals> {
+    Ok(StopSignals {
+        interrupt: signal(SignalKind::interrupt())?,
+        terminate: signal(SignalKind::terminate())?,
+    })
+}
+
+impl StopSignals {
+    async fn recv(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+
+    async fn once(mut self) {
+        self.recv().await;
+    }
+}

@@ -1,0 +1,137 @@
+//! The two programs of the story: links to this one, below a directory of its own.
+
+use std::{
+    env,
+    fs::{self, File},
+    net::{SocketAddr, TcpListener},
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+
+/// Name of the server's program.
+pub(crate) const SERVER: &str = "plimsoll-server";
+/// Name of the agent's program.
+pub(crate) const AGENT: &str = "plimsoll";
+
+/// Between two looks at the log of a server that starts.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Looks before giving up: a minute.
+const LOOKS: u32 = 6000;
+
+/// What cargo, and a terminal, need to know. All else stays outside: in a CI job the variables would say what is built.
+const KEPT: [&str; 9] =
+    ["PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "TMPDIR", "LANG", "LC_ALL", "COLUMNS"];
+
+/// Makes both programs in this directory.
+///
+/// # Errors
+/// The directory cannot be written.
+pub(crate) fn assemble(dir: &Path) -> anyhow::Result<()> {
+    let own = env::current_exe().context("this program cannot be found")?;
+    fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    for name in [SERVER, AGENT] {
+        symlink(&own, dir.join(name)).with_context(|| dir.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// A running server. It is ended when this is dropped, unless it was left running.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Option<Child>,
+    /// Address for gRPC.
+    pub(crate) grpc: SocketAddr,
+    /// Address for HTTP.
+    pub(crate) http: SocketAddr,
+}
+
+impl Server {
+    /// Starts one with its store and log in `dir`, at the usual addresses if they are free.
+    ///
+    /// # Errors
+    /// It does not start; the text holds its log.
+    pub(crate) fn start(dir: &Path) -> anyhow::Result<Self> {
+        let usual = ["127.0.0.1:7410", "127.0.0.1:7411"];
+        let free = usual.iter().all(|address| TcpListener::bind(address).is_ok());
+        let [grpc, http] = if free { usual } else { ["127.0.0.1:0"; 2] };
+        let log = log_of(dir);
+        let mut command = Command::new(dir.join(SERVER));
+        command.env_clear().args(["--log-format", "json", "--grpc-listen", grpc, "--http-listen", http]);
+        command.arg("--data-dir").arg(dir.join("data"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
+        let mut child = command.spawn().context("the server cannot be started")?;
+        for _look in 0..LOOKS {
+            // asked first: what it wrote before its end is then in the file
+            let ended = child.try_wait()?;
+            let text = fs::read_to_string(&log)?;
+            if let Some((grpc, http)) = text.lines().find_map(addresses_in) {
+                return Ok(Self { child: Some(child), grpc, http });
+            }
+            if let Some(status) = ended {
+                bail!("the server ended with {status}: {text}");
+            }
+            thread::sleep(PAUSE);
+        }
+        child.kill()?;
+        child.wait()?;
+        bail!("the server did not start within a minute: {}", fs::read_to_string(&log)?)
+    }
+
+    /// Leaves it running when this program ends, and gives its process id.
+    pub(crate) fn leave_running(mut self) -> u32 {
+        self.child.take().map_or(0, |child| child.id())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // it may have ended already; then there is nothing to do
+            let _ended = child.kill().and_then(|()| child.wait());
+        }
+    }
+}
+
+/// Where the server in this directory writes its log.
+pub(crate) fn log_of(dir: &Path) -> PathBuf {
+    dir.join("server.log")
+}
+
+/// The addresses, if this line of the log names them.
+fn addresses_in(line: &str) -> Option<(SocketAddr, SocketAddr)> {
+    let record: serde_json::Value = serde_json::from_str(line).ok()?;
+    let field = |name: &str| record.get("fields")?.get(name)?.as_str()?.parse().ok();
+    Some((field("grpc")?, field("http")?))
+}
+
+/// The agent, for one server.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    program: PathBuf,
+    server: String,
+    spool: PathBuf,
+}
+
+impl Agent {
+    /// The agent of this directory.
+    pub(crate) fn new(dir: &Path, server: &Server) -> Self {
+        Self { program: dir.join(AGENT), server: format!("http://{}", server.grpc), spool: dir.join("spool") }
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(crate) fn call(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        let kept = env::vars_os().filter(|(name, _)| KEPT.iter().any(|kept| name == kept));
+        let mut command = Command::new(&self.program);
+        command.env_clear().envs(kept);
+        command.env("PLIMSOLL_SERVER", &self.server).env("PLIMSOLL_SPOOL_DIR", &self.spool);
+        command.args(arguments).stdin(Stdio::null()).output().context("the agent cannot be started")
+    }
+}

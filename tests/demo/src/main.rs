@@ -1,0 +1,34 @@
+//! A real build, measured, predicted and judged: a server on its embedded store, the crate `regex` compiled several times through
+//! the agent, one attempt with a memory limit that is too small, then what `predict`, `should-retry` and `stats` say. Leaves
+//! the server running.
+//!
+//! Both programs are in this one, so that one build is enough. The name that it is started by says which part it plays:
+//!
+//! | name | part |
+//! |---|---|
+//! | `plimsoll-server` | the server |
+//! | `plimsoll` | the agent |
+//! | any other | the story, which makes links with these two names to itself |
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the story is told on stdout")]
+
+mod cast;
+mod story;
+
+use std::{env, ffi::OsStr, path::Path, process::ExitCode};
+
+fn main() -> ExitCode {
+    let program = env::args_os().next().unwrap_or_default();
+    // before anything else: both programs expect a process in which nothing was started
+    match Path::new(&program).file_name().and_then(OsStr::to_str) {
+        Some(cast::SERVER) => plimsoll_server::main(),
+        Some(cast::AGENT) => plimsoll_agent::main(),
+        _ => match story::tell() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("demo: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
+    }
+}
