@@ -4,7 +4,7 @@
 
 use std::{
     env,
-    io::{self, Write as _},
+    io::{self, IsTerminal as _, Write as _},
     process::ExitCode,
 };
 
@@ -21,7 +21,10 @@ use crate::{cli::Cli, outlet::Log};
 /// Reads the command line of this process, and does what it says. No other thread may run yet.
 pub fn main() -> ExitCode {
     let (filter, problem) = filter();
-    tracing_subscriber::registry().with(filter).with(fmt::layer().with_writer(|| Log)).init();
+    let lines = fmt::layer().with_writer(|| Log);
+    // a log that is a file has no colours
+    let lines = if io::stderr().is_terminal() { lines } else { lines.with_ansi(false) };
+    tracing_subscriber::registry().with(filter).with(lines).init();
     if let Some(problem) = problem {
         tracing::warn!("{problem}");
     }

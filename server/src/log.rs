@@ -1,6 +1,6 @@
 //! Where log lines go, and spans.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::{
     EnvFilter, Layer, Registry, layer::SubscriberExt as _, util::SubscriberInitExt as _,
@@ -31,6 +31,8 @@ impl Log {
         let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
         // a stderr that is gone must not end the server
         let lines = lines.log_internal_errors(false);
+        // a file or a pipe gets no colours; a terminal does, unless NO_COLOR is set
+        let lines = if io::stderr().is_terminal() { lines } else { lines.with_ansi(false) };
         let lines: Box<dyn Layer<Registry> + Send + Sync> = match config.log_format {
             LogFormat::Text => lines.with_filter(filter).boxed(),
             LogFormat::Json => lines.json().with_filter(filter).boxed(),

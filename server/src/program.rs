@@ -1,12 +1,16 @@
 //! The server's life: settings, log, build, run, exit code. The program is one call of [`main`], so that another program can be
 //! the server too.
 
-use std::{io::Write as _, process::ExitCode, time::Duration};
+use std::{
+    io::{ErrorKind, Write as _},
+    process::ExitCode,
+    time::Duration,
+};
 
-use clap::Parser as _;
 use tokio::{
     runtime::Handle,
     signal::unix::{Signal, SignalKind, signal},
+    time::Instant,
 };
 
 use crate::{Addresses, App, Cli, Config, Log, agent_threads};
@@ -17,9 +21,12 @@ const WRONG_SETTINGS: u8 = 64;
 /// How long the threads of agents may take to end, at most: they are waited for when all that was acknowledged is on disk.
 const LEAVE: Duration = Duration::from_secs(1);
 
+/// Signals within this time are one.
+const SAME_WISH: Duration = Duration::from_millis(300);
+
 /// Reads the command line of this process, and does what it says. Nothing of the process may have been started before.
 pub fn main() -> ExitCode {
-    let Cli { args, command } = Cli::parse();
+    let Cli { args, command } = Cli::from_process();
     #[expect(clippy::disallowed_methods, reason = "the one place that hands the environment to the settings")]
     let loaded = match Config::load(&args, |name| std::env::var(name).ok()) {
         Ok(loaded) => loaded,
@@ -31,8 +38,10 @@ pub fn main() -> ExitCode {
         }
     };
     if args.print_config {
-        let written = write!(std::io::stdout(), "{loaded}");
-        return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        return match write!(std::io::stdout(), "{loaded}") {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => ExitCode::FAILURE,
+            _ => ExitCode::SUCCESS,
+        };
     }
     if let Some(command) = command {
         return command.run(&loaded.config);
@@ -86,13 +95,23 @@ async fn live(config: Config, agents: Handle) -> anyhow::Result<()> {
     let Addresses { grpc, http, admission } = app.addresses()?;
     let admission = admission.map(tracing::field::display);
     tracing::info!(%grpc, %http, admission, data_dir, "serving");
-    let second = async move {
-        again.recv().await;
-        again.recv().await;
-    };
+    let second = second(async || again.recv().await);
     tokio::select! {
         ended = app.run(agents, stop.once()) => ended,
         () = second => anyhow::bail!("ended by a second signal before it was drained; what was acknowledged is on disk"),
+    }
+}
+
+/// Ends with the second wish to stop. One that comes right behind the first is the same wish: a terminal and a supervisor, or two
+/// supervisors, signal the same process.
+async fn second(mut recv: impl AsyncFnMut()) {
+    recv().await;
+    let first = Instant::now();
+    loop {
+        recv().await;
+        if first.elapsed() >= SAME_WISH {
+            return;
+        }
     }
 }
 
@@ -119,5 +138,33 @@ impl StopSignals {
 
     async fn once(mut self) {
         self.recv().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    /// When the second wish is seen, if signals come at these milliseconds; `None` if it is not.
+    async fn seen(signals: &[u64]) -> Option<u64> {
+        let (begin, mut next) = (Instant::now(), signals.iter());
+        let recv = async || match next.next() {
+            Some(at) => sleep(Duration::from_millis(*at).saturating_sub(begin.elapsed())).await,
+            None => std::future::pending().await,
+        };
+        tokio::select! {
+            () = second(recv) => u64::try_from(begin.elapsed().as_millis()).ok(),
+            () = sleep(Duration::from_hours(1)) => None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_that_signals_twice_at_once_is_one_stop() {
+        assert_eq!(seen(&[100]).await, None);
+        assert_eq!(seen(&[100, 101, 399]).await, None);
+        assert_eq!(seen(&[100, 400]).await, Some(400));
+        assert_eq!(seen(&[100, 110, 5000, 6000]).await, Some(5000));
     }
 }

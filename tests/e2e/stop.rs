@@ -56,6 +56,18 @@ async fn a_server_that_is_opening_its_store_can_be_stopped() {
     assert!(status.success(), "{status}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_that_signals_twice_at_once_is_one_stop() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello("a", "zlib")).await.unwrap();
+    // as a terminal and a supervisor do
+    kill(Pid::from_raw(i32::try_from(server.pid()).unwrap()), Signal::SIGINT).unwrap();
+    let stopped = tokio::task::spawn_blocking(move || server.stop()).await.unwrap().unwrap();
+    assert!(stopped.success(), "{stopped}");
+}
+
 #[test]
 fn liveness_readiness_and_metrics_answer() {
     let dir = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@
 mod act;
 mod ask;
 mod attach;
+mod before;
 mod delivery_args;
 mod gitlab_ci;
 mod log;
@@ -22,7 +23,7 @@ use std::{
     path::PathBuf,
 };
 
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
     ask::{Answer, Client, Failure},
@@ -123,7 +124,7 @@ impl Cli {
         let lookup = |name: &OsStr| env::var_os(name);
         let read = |lookup: &dyn Fn(&OsStr) -> Option<OsString>| {
             let warn = |problem| tracing::warn!("{problem}");
-            variables::without_unusable(Self::command(), lookup, warn).get_matches()
+            variables::without_unusable(before::line(), lookup, warn).get_matches()
         };
         let mut matches = read(&lookup);
         if variables::pattern_overrules(&matches) {
@@ -180,6 +181,8 @@ fn complain(problem: &str, status: u8) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
 
     #[test]

@@ -6,6 +6,7 @@ mod compact;
 mod export;
 mod import;
 mod init;
+mod line;
 mod progress;
 mod replay;
 mod restore;
@@ -14,7 +15,11 @@ mod simulate;
 mod target;
 mod verify;
 
-use std::{fmt::Display, io::Write as _, process::ExitCode};
+use std::{
+    fmt::Display,
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -30,7 +35,7 @@ const ROWS_REFUSED: u8 = 3;
 ///
 /// Without a command it serves. Every setting can be given as an option (--grpc-listen), as a variable
 /// (PLIMSOLL_GRPC_LISTEN) or in the file (`grpc_listen`): the option wins over the variable, the variable over the file.
-/// --print-config lists them all.
+/// --print-config lists them all. With a command, options may stand before it or behind it.
 #[derive(Debug, Parser)]
 #[command(name = "plimsoll-server", version)]
 pub struct Cli {
@@ -95,6 +100,7 @@ impl Command {
         };
         match done {
             Ok(()) => ExitCode::SUCCESS,
+            Err(error) if is_closed_output(&error) => ExitCode::SUCCESS,
             Err(error) => {
                 note(format_args!("plimsoll-server: {error:#}"));
                 if error.is::<import::RowsRefused>() {
@@ -107,6 +113,15 @@ impl Command {
     }
 }
 
+/// The reader of standard output has seen enough, as `head` does. Other pipes are not written by what comes here: a connection
+/// that breaks is told in words of its own.
+fn is_closed_output(error: &anyhow::Error) -> bool {
+    let broken = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    };
+    error.chain().any(broken)
+}
+
 /// The store that the settings name.
 fn store_settings(config: &Config) -> StoreSettings {
     StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache }
@@ -115,5 +130,5 @@ fn store_settings(config: &Config) -> StoreSettings {
 /// A line for people, beside the result.
 fn note(line: impl Display) {
     // nobody listens on stderr: there is no better place to complain
-    let _unheard = writeln!(std::io::stderr(), "{line}");
+    let _unheard = writeln!(io::stderr(), "{line}");
 }

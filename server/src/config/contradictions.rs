@@ -1,6 +1,6 @@
 //! Settings that are right each by itself, and wrong together.
 
-use super::{Config, Mistake, NO_TRACES};
+use super::{Config, Mistake, NO_TRACES, table::SETTINGS};
 use crate::gantry;
 
 impl Config {
@@ -37,6 +37,38 @@ impl Config {
         found
     }
 
+    /// Which settings are above others that bound them. Both values are named: one of them is often a default.
+    fn disordered(&self, mut check: impl FnMut(bool, &str, &str)) {
+        let (predict, retain) = (&self.predict, &self.retain);
+        let mut ordered = |wrong: bool, names: [&str; 2], what: &str| {
+            if wrong {
+                let [first, second] = names.map(|name| self.written(name));
+                let [name, other] = names;
+                check(true, name, &format!("{first} {what} {other}, which is {second}"));
+            }
+        };
+        let wrong = predict.memory_request > predict.memory_limit;
+        ordered(wrong, ["default_memory_request", "default_memory_limit"], "is above");
+        let wrong = predict.memory_cap.is_some_and(|cap| cap < predict.memory_limit);
+        ordered(wrong, ["memory_cap", "default_memory_limit"], "is below");
+        let wrong = retain.full_for > retain.keep_for;
+        let what = "is longer, so that samples would go before they become fewer, than";
+        ordered(wrong, ["series_full_for", "series_keep_for"], what);
+        let wrong = retain.summaries_for.is_some_and(|time| time < retain.keep_for);
+        let what = "is shorter, so that an attempt would go before its samples, than";
+        ordered(wrong, ["summaries_keep_for", "series_keep_for"], what);
+    }
+
+    /// A value, and where it comes from.
+    fn written(&self, name: &str) -> String {
+        let setting = SETTINGS.iter().find(|setting| setting.name == name);
+        let value = setting.map(|setting| (setting.get)(self)).unwrap_or_default();
+        match self.places.get(name).map_or("default", String::as_str) {
+            "default" => format!("{value} (the default)"),
+            place => format!("{value} ({place})"),
+        }
+    }
+
     /// Which settings do not go together.
     pub(super) fn contradictions(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
@@ -45,18 +77,7 @@ impl Config {
                 found.push(Mistake { place: place.to_owned(), text: text.to_owned() });
             }
         };
-        let wrong = self.retain.full_for > self.retain.keep_for;
-        check(
-            wrong,
-            "series_full_for",
-            "is above series_keep_for: samples would go before they become fewer",
-        );
-        let wrong = self.retain.summaries_for.is_some_and(|time| time < self.retain.keep_for);
-        check(
-            wrong,
-            "summaries_keep_for",
-            "is below series_keep_for: an attempt would go before its samples",
-        );
+        self.disordered(&mut check);
         let gitlab = &self.gitlab;
         let wrong = gitlab.url.is_some() != gitlab.token_file.is_some();
         check(wrong, "gitlab_url", "needs gitlab_token_file, and gitlab_token_file needs gitlab_url");
@@ -80,11 +101,6 @@ impl Config {
         check(wrong, "otlp_endpoint", NO_TRACES);
         let wrong = !self.shadow.on && !self.shadow.apply.is_empty();
         check(wrong, "shadow_apply", "needs shadow = on: without it predictions are in force for all builds");
-        let predict = &self.predict;
-        let wrong = predict.memory_request > predict.memory_limit;
-        check(wrong, "default_memory_request", "is above default_memory_limit");
-        let wrong = predict.memory_cap.is_some_and(|cap| cap < predict.memory_limit);
-        check(wrong, "memory_cap", "is below default_memory_limit");
         let wrong = self.stats.currency.is_empty() != self.stats.prices.is_free();
         check(wrong, "currency", "and prices belong together: set both, or none");
         found

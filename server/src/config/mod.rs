@@ -28,6 +28,7 @@ use crate::{
     predict, privacy, retry, shadow, stats,
 };
 pub use args::Args;
+pub(crate) use args::options;
 pub(crate) use parse::share as parse_share;
 
 /// Why no spans are sent.

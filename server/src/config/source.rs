@@ -34,7 +34,7 @@ pub(super) fn gather(
     for (name, value) in args.values() {
         if let Some(text) = value {
             let place = format!("--{}", name.replace('_', "-"));
-            entries.push(Entry { name: name.to_owned(), text: text.clone(), place });
+            entries.push(Entry { name: name.to_owned(), text, place });
         }
     }
     entries

@@ -76,3 +76,31 @@ fn settings_that_contradict_each_other_are_mistakes() {
     let args = ["--grpc-listen", "127.0.0.1:9", "--http-listen", "127.0.0.1:9", "--memory-cap", "1GiB"];
     assert_eq!(load(None, &[], &args).unwrap_err().len(), 2);
 }
+
+#[test]
+fn a_setting_above_its_bound_is_told_with_both_values() {
+    let told = |args: &[&str]| {
+        load(None, &[], args).unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let limit = Config::default().predict.memory_limit;
+    let told_of_cap = told(&["--memory-cap", "1MiB"]);
+    assert!(limit > Bytes(1 << 20));
+    let expected = "memory_cap: 1MiB (--memory-cap) is below default_memory_limit, which is";
+    assert!(
+        told_of_cap[0].starts_with(expected) && told_of_cap[0].ends_with("(the default)"),
+        "{told_of_cap:?}"
+    );
+    let request = told(&["--default-memory-request", "9GiB", "--default-memory-limit", "8GiB"]);
+    assert_eq!(
+        request,
+        [
+            "default_memory_request: 9GiB (--default-memory-request) is above default_memory_limit, which is 8GiB \
+          (--default-memory-limit)"
+        ]
+    );
+    let kept = told(&["--series-keep-for", "2days"]);
+    assert!(
+        kept[0].contains("30days (the default)") && kept[0].contains("2days (--series-keep-for)"),
+        "{kept:?}"
+    );
+}

@@ -51,10 +51,10 @@ pub(super) struct FilterArgs {
     /// Only what failed for this cause, for example oom or `disk_full`.
     #[arg(long, value_name = "CAUSE", value_parser = cause)]
     cause: Option<Cause>,
-    /// Only what ended at or after: so long before now, as 7d, or a time in UTC, as 2026-11-14.
+    /// Only what ended at or after: so long before now, as 7d, or a time in UTC, as 2026-11-14 [default: the beginning].
     #[arg(long, value_name = "TIME", value_parser = moment)]
     since: Option<Moment>,
-    /// Only what ended before.
+    /// Only what ended before [default: now].
     #[arg(long, value_name = "TIME", value_parser = moment)]
     until: Option<Moment>,
 }
