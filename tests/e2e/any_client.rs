@@ -1,5 +1,10 @@
 //! Any gRPC client can talk to the server: health and reflection answer, and so does every rpc.
 
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+};
+
 use plimsoll_proto::v1::{
     self as pb, agent_message::Message as Sent, predictor_client::PredictorClient, stats_client::StatsClient,
 };
@@ -17,6 +22,40 @@ fn start() -> (tempfile::TempDir, Server) {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
     (dir, server)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_on_the_wrong_port_is_told_the_right_one() {
+    let (dir, server) = start();
+    let channel = tonic::transport::Endpoint::new(format!("http://{}", server.http)).unwrap();
+    let mut client = PredictorClient::new(channel.connect().await.unwrap());
+    let ask = pb::PredictRequest { key: Some(key("zlib")), ..Default::default() };
+    let refused = client.predict(ask).await.unwrap_err();
+    let port = format!("serves gRPC at port {} (grpc_listen)", server.grpc.port());
+    assert!(refused.code() == Code::Unimplemented && refused.message().contains(&port), "{refused:?}");
+
+    let agent = plimsoll_tests::Agent::new(
+        Programs::for_tests(),
+        format!("http://{}", server.http),
+        &dir.path().join("spool"),
+    );
+    let answer = agent.call(&["predict", "--key", "package=zlib"]);
+    assert!(answer.code == Some(3) && answer.stderr.contains(&port), "{answer:?}");
+
+    let asked = |headers: &str| {
+        let mut stream = TcpStream::connect(server.grpc).unwrap();
+        write!(stream, "POST /plimsoll.v1.Predictor/Predict HTTP/1.1\r\nHost: x\r\n{headers}\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let curl = asked("Content-Length: 0\r\n");
+    assert!(curl.starts_with("HTTP/1.1 426 ") && curl.contains("http_listen"), "{curl}");
+    let proxied = asked("Content-Type: application/grpc\r\nTE: trailers\r\nContent-Length: 0\r\n");
+    assert!(
+        proxied.contains("grpc-status: 12\r\n") && proxied.contains("HTTP/2 on all of its way"),
+        "{proxied}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,7 +18,7 @@ use crate::delivery::{
     Trust,
     route::{endpoint, name},
     token::{Token, with_token},
-    trouble::{broken, innermost},
+    trouble::{broken, innermost, no_grpc},
 };
 
 /// How long an answer may take. The server answers from memory; only a verdict waits for its disk.
@@ -148,9 +148,10 @@ fn failure(server: &str, status: &Status) -> Failure {
     let reason = if wrong.is_empty() { status.message().to_owned() } else { wrong.join("; ") };
     match status.code() {
         Code::InvalidArgument | Code::NotFound | Code::OutOfRange => Failure::Question(reason),
-        code => Failure::NoAnswer(match broken(status, server) {
-            Some(text) => format!("no server at {server} ({text})"),
-            None => format!("{server}: {code}: {reason}"),
+        code => Failure::NoAnswer(match (no_grpc(status), broken(status, server)) {
+            (Some(text), _) => format!("{server}: {text}"),
+            (None, Some(text)) => format!("no server at {server} ({text})"),
+            (None, None) => format!("{server}: {code}: {reason}"),
         }),
     }
 }

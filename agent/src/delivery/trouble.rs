@@ -59,9 +59,10 @@ impl Trouble {
     /// The server said no, or the connection broke.
     pub(super) fn answered(status: &Status) -> Self {
         let after = status.get_details_retry_info().and_then(|info| info.retry_delay);
-        let text = match status.source() {
-            Some(broken) => format!("the connection broke: {}", innermost(broken)),
-            None => format!("the server answered: {}: {}", status.code(), status.message()),
+        let text = match (no_grpc(status), status.source()) {
+            (Some(text), _) => text,
+            (None, Some(broken)) => format!("the connection broke: {}", innermost(broken)),
+            (None, None) => format!("the server answered: {}: {}", status.code(), status.message()),
         };
         Self { kind: kind_of(status.code()), text, after }
     }
@@ -121,6 +122,22 @@ pub(crate) fn broken(status: &Status, server: &str) -> Option<String> {
     Some(format!("the connection broke: {reason}{hint}"))
 }
 
+/// An answer that does not speak gRPC, for people: that of a server for HTTP, or of a proxy. `None` for any other.
+pub(crate) fn no_grpc(status: &Status) -> Option<String> {
+    // tonic's words: the HTTP status, or a page where a message should be
+    let code = status.message().strip_prefix("grpc-status header missing, mapped from HTTP status code ");
+    let is_page = status.message().contains("invalid compression flag");
+    let what = match code {
+        Some(code) => format!("HTTP status {code} and no gRPC"),
+        None if is_page => "a page and no gRPC".to_owned(),
+        None => return None,
+    };
+    Some(format!(
+        "the answer was {what}: use the port that plimsoll-server has for gRPC (grpc_listen, 7410 if it was not set); a proxy \
+         before it must pass gRPC on, over HTTP/2"
+    ))
+}
+
 /// The innermost reason, which is the one that helps: the outer ones say "transport error".
 pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut deepest = error;
@@ -164,6 +181,21 @@ mod tests {
         let alert = io::Error::other("received fatal alert: CertificateRequired");
         assert!(innermost(&alert).contains("--client-cert FILE"));
         assert_eq!(innermost(&Status::internal("x")), Status::internal("x").to_string());
+    }
+
+    #[test]
+    fn an_answer_that_is_no_grpc_names_the_port_and_the_proxy() {
+        let text = |message: &str| Trouble::answered(&Status::unavailable(message)).text;
+        let proxy = text("grpc-status header missing, mapped from HTTP status code 502");
+        assert!(
+            proxy.starts_with("the answer was HTTP status 502 and no gRPC: use the port")
+                && proxy.contains("7410"),
+            "{proxy}"
+        );
+        let page =
+            "protocol error: received message with invalid compression flag: 60 (valid flags are 0 and 1)";
+        assert!(text(page).starts_with("the answer was a page"), "{}", text(page));
+        assert_eq!(text("full"), format!("the server answered: {}: full", Code::Unavailable));
     }
 
     #[test]

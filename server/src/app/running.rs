@@ -54,6 +54,7 @@ fn warm(tasks: &TaskTracker, stats: Stats) {
 
 impl Running {
     /// Starts every part.
+    #[expect(clippy::too_many_lines, reason = "a line for each part")]
     pub(super) fn start(mut app: App, agents: Handle) -> Self {
         let (tasks, streams, calls, health) = <(TaskTracker, TaskTracker, Calls, HealthReporter)>::default();
         let [telling, stopping, ingesting] = std::array::from_fn(|_| CancellationToken::new());
@@ -98,6 +99,7 @@ impl Running {
             metrics: Arc::clone(&grpc_parts.metrics),
             calls: calls.clone(),
             guard: grpc_parts.guard.clone(),
+            grpc_port: listeners.grpc.tcp.local_addr().ok().map(|address| address.port()),
             stopping: stopping.clone(),
         };
         let Listeners { grpc, http, admission } = listeners;

@@ -30,7 +30,6 @@ impl<I> Metered<I> {
         Self { io, frames: Frames::new(Instant::now()), peer, cut }
     }
 
-    #[cfg(test)]
     pub(crate) fn inner(&self) -> &I {
         &self.io
     }

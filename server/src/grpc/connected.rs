@@ -3,6 +3,7 @@
 //! a call that was let in gives its place to others.
 
 mod link;
+mod stray_http;
 #[cfg(test)]
 mod tests;
 
@@ -10,6 +11,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use link::{Link, Stream};
 use prometheus_client::metrics::counter::Counter;
+pub(super) use stray_http::turned_away;
 use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
 

@@ -29,7 +29,7 @@ use tonic::{
 };
 
 use super::{
-    connected::{Arrived, Links},
+    connected::{Arrived, Links, turned_away},
     deadline,
 };
 
@@ -138,12 +138,14 @@ async fn settle(
 }
 
 /// Serves a connection until its client leaves or the server stops.
-async fn converse<S>(Arrived { io, peer }: Arrived, service: S, home: Home, runs: Runs)
+async fn converse<S>(arrived: Arrived, service: S, home: Home, runs: Runs)
 where
     S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
     S: Clone + Send + 'static,
     S::Future: Send,
 {
+    let begun = runs.stopping.run_until_cancelled(turned_away(arrived)).await.flatten();
+    let Some(Arrived { io, peer }) = begun else { return };
     let builder = builder(home.clone());
     let late = runs.late;
     let service = service_fn(move |request: http::Request<Incoming>| {

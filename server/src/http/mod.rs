@@ -26,6 +26,7 @@ mod predicting;
 mod probes;
 mod refusal;
 mod serving;
+mod stray_grpc;
 mod token;
 mod web;
 mod wire;
@@ -99,6 +100,8 @@ pub(crate) struct Parts {
     pub(crate) hooks: Hooks,
     pub(crate) calls: Calls,
     pub(crate) guard: Guard,
+    /// Port of the listener for gRPC.
+    pub(crate) grpc_port: Option<u16>,
     pub(crate) stopping: CancellationToken,
 }
 
@@ -117,6 +120,7 @@ pub(crate) async fn serve(listener: Listener, parts: Parts, bounds: Bounds) {
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(guard, guarded::guarded))
+        .layer(middleware::from_fn_with_state(parts.grpc_port, stray_grpc::told_port))
         .layer(middleware::from_fn_with_state(parts.calls.clone(), counted))
         .with_state(parts);
     serving::serve(listener, router, bounds, metrics, stopping).await;

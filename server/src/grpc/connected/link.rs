@@ -11,7 +11,7 @@ use std::{
 use prometheus_client::metrics::counter::Counter;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Instant, Sleep, sleep},
+    time::{Instant, Sleep, sleep, timeout},
 };
 use tokio_rustls::server::TlsStream;
 
@@ -62,6 +62,18 @@ impl Link {
     pub(super) fn metered(self, cut: Counter) -> Arrived {
         let peer = self.peer();
         Arrived { io: Metered::new(self, peer.address, cut), peer }
+    }
+
+    /// The first bytes of a plain connection, which stay where they are: how many came, 0 if none did in the time for them or
+    /// the connection has TLS.
+    pub(super) async fn peek(&self, buffer: &mut [u8]) -> usize {
+        match &self.stream {
+            Stream::Plain(connection) => {
+                let came = timeout(PREFACE_WITHIN, connection.stream.peek(buffer)).await;
+                came.ok().and_then(Result::ok).unwrap_or(0)
+            }
+            Stream::Tls { .. } => 0,
+        }
     }
 
     fn peer(&self) -> Peer {

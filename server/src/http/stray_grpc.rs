@@ -1,0 +1,34 @@
+//! Calls of gRPC that come to a port for HTTP. A status in words tells their caller more than "not found" would.
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, HeaderValue, header},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+
+/// `UNIMPLEMENTED` (grpc/doc/statuscodes.md): asking here again does not help.
+const UNIMPLEMENTED: HeaderValue = HeaderValue::from_static("12");
+const GRPC: &str = "application/grpc";
+
+/// Answers calls of gRPC, wherever they go, with the number of the port that serves them.
+pub(super) async fn told_port(State(port): State<Option<u16>>, request: Request, next: Next) -> Response {
+    if !is_grpc(request.headers()) {
+        return next.run(request).await;
+    }
+    let path: String = request.uri().path().chars().take(100).collect();
+    tracing::info!(path, "a call of gRPC came to the port for HTTP");
+    let port = port.map_or_else(String::new, |port| format!(" {port}"));
+    let text = format!(
+        "this port serves HTTP; plimsoll-server serves gRPC at port{port} (grpc_listen): use that one, or have the proxy use it"
+    );
+    let message = HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("this port serves no gRPC"));
+    let headers = [("grpc-status", UNIMPLEMENTED), ("grpc-message", message)];
+    ([(header::CONTENT_TYPE, HeaderValue::from_static(GRPC))], headers).into_response()
+}
+
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    // +proto and its like follow; gRPC-Web is HTTP
+    kind.and_then(|kind| kind.strip_prefix(GRPC)).is_some_and(|rest| !rest.starts_with("-web"))
+}
