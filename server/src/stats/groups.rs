@@ -1,6 +1,6 @@
 //! The group of a row, by number, and the groups of an answer.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
 use foldhash::fast::RandomState;
 use plimsoll_proto::limits;
@@ -113,7 +113,8 @@ impl Groups {
         }
     }
 
-    /// The groups that there are, largest waste first, at most as many as an answer holds.
+    /// The groups that there are, largest waste first, at most as many as an answer holds. Where nothing is wasted, for example because
+    /// no attempt said what it asked for, the largest use comes first.
     pub(super) fn largest_waste_first(&self, sums: Vec<(usize, StatsTotals)>) -> Vec<Group> {
         let others = self.names.len() - 1;
         let mut rest = StatsTotals::default();
@@ -124,8 +125,7 @@ impl Groups {
                 _ => rest.merge(&totals),
             }
         }
-        let waste = |group: &Group| group.totals.memory_wasted_gib_hours;
-        groups.sort_by(|a, b| waste(b).total_cmp(&waste(a)).then_with(|| a.name.cmp(&b.name)));
+        groups.sort_by(largest_first);
         let fit = if rest.attempts > 0 { limits::STATS_GROUPS - 1 } else { limits::STATS_GROUPS };
         if groups.len() > fit {
             groups.drain(limits::STATS_GROUPS - 1..).for_each(|group| rest.merge(&group.totals));
@@ -135,6 +135,15 @@ impl Groups {
         }
         groups
     }
+}
+
+fn largest_first(a: &Group, b: &Group) -> Ordering {
+    let by = |of: fn(&StatsTotals) -> f64| of(&b.totals).total_cmp(&of(&a.totals));
+    by(|totals| totals.memory_wasted_gib_hours)
+        .then_with(|| by(|totals| totals.memory_used_gib_hours))
+        .then_with(|| by(|totals| totals.cpu_core_hours))
+        .then_with(|| b.totals.attempts.cmp(&a.totals.attempts))
+        .then_with(|| a.name.cmp(&b.name))
 }
 
 /// The values of a label, and whether there are more.

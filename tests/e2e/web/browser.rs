@@ -1,30 +1,40 @@
 //! Pages in a real browser: Chromium of Debian, without a screen. Without it the test says so and passes, unless
 //! `PLIMSOLL_BROWSER_REQUIRED` is set.
 
-use std::process::Command;
+use std::{fs, path::Path, process::Command};
 
-use plimsoll_tests::Server;
+use plimsoll_tests::{Server, hello};
 use scraper::Html;
 
-use super::{HOSTILE, ODD_ID, attributes, start, texts};
+use super::{HOSTILE, ODD_ID, attributes, deliver, get, start, texts};
 
 /// Where a browser is looked for.
 const BROWSERS: [&str; 2] = ["chromium", "chromium-browser"];
 
+/// Without a screen, and without asks of its own on the network.
+const OPTIONS: [&str; 10] = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--enable-logging=stderr",
+];
+
 /// The page after its scripts have run, and what the browser complained of.
-fn shown(server: &Server, dir: &std::path::Path, path: &str, wide: u32) -> Option<(Html, Vec<String>)> {
+fn shown(server: &Server, dir: &Path, path: &str, wide: u32) -> Option<(Html, Vec<String>)> {
+    loaded(dir, &format!("http://{}{path}", server.http), wide)
+}
+
+fn loaded(dir: &Path, url: &str, wide: u32) -> Option<(Html, Vec<String>)> {
     let profile = format!("--user-data-dir={}", dir.join("browser").display());
     let size = format!("--window-size={wide},900");
-    let url = format!("http://{}{path}", server.http);
-    let options = [
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--enable-logging=stderr",
-    ];
     let run = |browser: &str| {
-        Command::new(browser).args(options).args([&profile, &size, "--dump-dom", &url]).output().ok()
+        Command::new(browser).args(OPTIONS).args([&profile, &size, "--dump-dom", url]).output().ok()
     };
     let output = BROWSERS.into_iter().find_map(run)?;
     let complaints = String::from_utf8_lossy(&output.stderr);
@@ -61,4 +71,63 @@ async fn pages_load_sort_and_lead_down_in_a_real_browser() {
     let running = look("/running", 390).unwrap();
     assert_eq!(texts(&running, "tbody td a.id"), ["now"]);
     assert!(attributes(&running, "[data-pause]:not([hidden])", "type").len() == 1, "the script has run");
+}
+
+/// Measures a page in a frame as wide as a phone: how much of it is beyond the edge, and how many columns the table of settings has.
+const MEASURE: &str = "onload = () => {
+    const page = document.querySelector('iframe').contentDocument;
+    const shown = page.documentElement;
+    const cells = [...page.querySelectorAll('#settings tbody tr:first-child > *')];
+    const columns = new Set(cells.map(cell => cell.getBoundingClientRect().left)).size;
+    const inside = element => element.closest('.scroll') && !element.matches('.scroll');
+    const wide = [...page.querySelectorAll('body *')].filter(element =>
+        element.getBoundingClientRect().right > shown.clientWidth + 0.5 && !inside(element) && !element.closest('svg'));
+    document.title = JSON.stringify({
+        beyond: shown.scrollWidth - shown.clientWidth, columns, wide: wide.map(element => element.outerHTML.slice(0, 90)),
+    });
+};";
+
+/// The page in such a frame. Pages refuse to be framed by others, so it is a copy with its stylesheet inside.
+fn framed(server: &Server, path: &str) -> String {
+    let body = get(server, path).body;
+    let (before, link) = body.split_once("<link rel=\"stylesheet\" href=\"").expect("a stylesheet");
+    let (style, after) = link.split_once("\">").expect("the end of a link");
+    let page = format!("{before}<style>{}</style>{after}", get(server, style).body);
+    let page = page.replace('&', "&amp;").replace('"', "&quot;");
+    format!(
+        "<!DOCTYPE html><iframe width=390 height=900 srcdoc=\"{page}\"></iframe><script>{MEASURE}</script>"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_page_scrolls_sideways_on_a_phone() {
+    let (dir, server) = start().await;
+    let package = "a-package-with-a-rather-long-name";
+    for samples in 1..=4 {
+        let attempt = format!("v{samples}");
+        deliver(&server, hello(&attempt, package), &attempt, samples * 200, Some(0)).await;
+    }
+    let package = format!("/packages/{package}?range=all");
+    let pages = [
+        "/?range=all",
+        "/packages?range=all",
+        &package,
+        "/attempts?range=all",
+        "/attempts/v4",
+        "/running",
+        "/settings",
+    ];
+    for path in pages {
+        let file = dir.path().join("framed.html");
+        fs::write(&file, framed(&server, path)).unwrap();
+        // a missing browser is told elsewhere
+        let Some((page, _complaints)) = loaded(dir.path(), &format!("file://{}", file.display()), 1280)
+        else {
+            return;
+        };
+        let measured: serde_json::Value = serde_json::from_str(&texts(&page, "title")[0]).unwrap();
+        assert_eq!(measured["beyond"], 0, "{path}: {measured:#}");
+        assert_eq!(measured["columns"], u64::from(path == "/settings"), "{path}: {measured:#}");
+    }
+    assert!(get(&server, "/?range=all").body.contains("Packages that vary most"));
 }

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::{
     asking::Asking, attempts::question, flow, json, package, running::SHOWN, trouble::Trouble, view::Query,
+    words,
 };
 use crate::domain::Fault;
 
@@ -120,8 +121,7 @@ fn group_by(text: &str) -> Result<GroupBy, Fault> {
     if text.is_empty() || text == "none" {
         return Ok(GroupBy::Unspecified);
     }
-    let name = format!("GROUP_BY_{}", text.to_ascii_uppercase());
-    GroupBy::from_str_name(&name).ok_or_else(|| {
+    GroupBy::from_str_name(&words::wire_name("GROUP_BY_", text)).ok_or_else(|| {
         Fault::new(
             "group_by",
             format!(

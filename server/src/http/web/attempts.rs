@@ -73,7 +73,7 @@ pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Page, Troubl
 pub(super) fn question(query: &Query, view: &View, page_size: u32) -> Result<ListAttemptsRequest, Fault> {
     let order = match query.get("order") {
         "" => AttemptOrder::Unspecified,
-        text => AttemptOrder::from_str_name(&format!("ATTEMPT_ORDER_{text}"))
+        text => AttemptOrder::from_str_name(&words::wire_name("ATTEMPT_ORDER_", text))
             .ok_or_else(|| unknown("order", text, ORDERS.map(|(order, _)| order_value(order))))?,
     };
     Ok(ListAttemptsRequest {
@@ -91,12 +91,12 @@ pub(super) fn question(query: &Query, view: &View, page_size: u32) -> Result<Lis
 pub(super) fn filter(query: &Query, view: &View) -> Result<Filter, Fault> {
     let outcome = match query.get("outcome") {
         "" => Outcome::Unspecified,
-        text => Outcome::from_str_name(&format!("OUTCOME_{text}"))
+        text => Outcome::from_str_name(&words::wire_name("OUTCOME_", text))
             .ok_or_else(|| unknown("outcome", text, OUTCOMES.map(outcome_value)))?,
     };
     let cause = match query.get("cause") {
         "" => Cause::Unspecified,
-        text => Cause::from_str_name(&format!("CAUSE_{text}"))
+        text => Cause::from_str_name(&words::wire_name("CAUSE_", text))
             .ok_or_else(|| unknown("cause", text, words::causes().map(|(value, _)| value)))?,
     };
     let text = |name| query.get(name).to_owned();
@@ -139,7 +139,7 @@ fn kept(query: &Query) -> Vec<(&'static str, &str)> {
 fn form(query: &Query, view: &View) -> Markup {
     let choice = |name: &str, value: &str, text: &str| {
         html! {
-            option value=(value) selected[query.get(name) == value] { (text) }
+            option value=(value) selected[words::wire_name("", query.get(name)) == value] { (text) }
         }
     };
     let more = FIELDS.iter().skip(1).any(|(name, _)| !query.get(name).is_empty());
@@ -226,6 +226,17 @@ mod tests {
             (Outcome::Failed, Cause::Oom, "a/b")
         );
         assert_eq!(asked.order(), AttemptOrder::Waste);
+        let small = query("outcome=failed&cause=tool-oom&order=waste");
+        let asked = question(&small, &View::default(), 50).unwrap();
+        let filter = asked.filter.clone().unwrap();
+        assert_eq!(
+            (filter.outcome(), filter.cause(), asked.order()),
+            (Outcome::Failed, Cause::ToolOom, AttemptOrder::Waste)
+        );
+        let chosen = form(&small, &View::default()).into_string();
+        for value in ["FAILED", "TOOL_OOM", "WASTE"] {
+            assert!(chosen.contains(&format!("<option value=\"{value}\" selected>")), "{chosen}");
+        }
         for (field, text) in [("outcome", "outcome=%3Cb%3E"), ("cause", "cause=X"), ("order", "order=UP")] {
             assert_eq!(question(&query(text), &View::default(), 50).unwrap_err().field, field);
         }

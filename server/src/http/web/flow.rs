@@ -6,7 +6,7 @@ use plimsoll_proto::v1::{self as pb, Cause};
 
 use super::{
     super::Parts,
-    chart::{Axis, Chart, Layer, Tone},
+    chart::{Axis, Chart, Layer, Tone, without_outliers},
     numbers, times,
     view::{Query, Range, View},
     words,
@@ -190,6 +190,16 @@ impl Flow<'_> {
             layers.push(Layer::Bars { tone: one.tone, bars });
         }
         let highest = heights.iter().copied().fold(0.0, f64::max);
+        // counts stay whole: a day with many failures is what their chart is for
+        let end = if unit == ATTEMPTS { highest } else { without_outliers(heights.iter().copied()) };
+        for layer in &mut layers {
+            layer.cut_at(end * 1.04);
+        }
+        let cut = match heights.iter().filter(|height| **height > end).count() {
+            0 => String::new(),
+            1 => format!(" One bar is cut off: {} {unit}.", numbers::amount(highest)),
+            bars => format!(" {bars} bars are cut off: {} {unit} at most.", numbers::amount(highest)),
+        };
         let table = html! {
             table {
                 caption { (title) ", " (unit) ", for each " (numbers::millis(self.step_ms)) }
@@ -207,9 +217,9 @@ impl Flow<'_> {
         Chart {
             id,
             title: title.to_owned(),
-            description,
+            description: description + &cut,
             x: self.axis(),
-            y: if unit == ATTEMPTS { Axis::counts(highest, unit) } else { Axis::from_zero(highest, unit) },
+            y: if unit == ATTEMPTS { Axis::counts(end, unit) } else { Axis::from_zero(end, unit) },
             layers,
             legend: series.iter().map(|one| (one.tone, one.name.clone())).collect(),
             table,
@@ -282,6 +292,30 @@ mod tests {
         let totals = pb::StatsTotals { failed: 5, oom: 2, ..pb::StatsTotals::default() };
         let counts: Vec<_> = causes(&totals).filter(|(_, count)| *count > 0).collect();
         assert_eq!(counts, [(Cause::Oom, 2), (Cause::Unspecified, 3)]);
+    }
+
+    #[test]
+    fn one_day_of_a_huge_ask_does_not_flatten_the_others_and_is_told() {
+        let asked = |asked| pb::StatsTotals {
+            memory_asked_gib_hours: asked,
+            memory_wasted_gib_hours: asked / 2.0,
+            ..pb::StatsTotals::default()
+        };
+        let step = |(n, gib_hours): (u64, f64)| pb::Step {
+            from_unix_ms: n * 3_600_000,
+            totals: Some(asked(gib_hours)),
+        };
+        let steps: Vec<pb::Step> = (0..).zip([1.0, 2.0, 1.5, 400.0, 2.0]).map(step).collect();
+        let view = View { range: Range::All, ..View::default() };
+        let chart = Flow { view: &view, steps: &steps, step_ms: 3_600_000 }.memory();
+        assert_eq!(chart.y, Axis::from_zero(2.0, "GiB·h"));
+        assert!(chart.description.ends_with(" One bar is cut off: 400 GiB·h."), "{}", chart.description);
+        assert!(chart.table.into_string().contains("200"), "the numbers stay what they are");
+        let tops = chart.layers.iter().flat_map(|layer| match layer {
+            Layer::Bars { bars, .. } => bars.as_slice(),
+            _ => &[],
+        });
+        assert!(tops.clone().all(|(.., bottom, top)| *top <= 2.08 && bottom <= top));
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Page, Troubl
     let all = groups.len();
     let sought = query.get("q").to_lowercase();
     groups.retain(|group| group.name.to_lowercase().contains(&sought));
-    let sort = Sort::of(query.get("sort"), query.get("order"), "waste");
+    let sort = Sort::of(query.get("sort"), query.get("order"), usual(&groups));
     sorted(&mut groups, sort)?;
     let pages_count = groups.len().div_ceil(ROWS).max(1);
     let number = usize::try_from(number).unwrap_or(usize::MAX).clamp(1, pages_count);
@@ -85,6 +85,12 @@ async fn groups(parts: &Parts, view: &View, sought: &str) -> Result<Vec<Group>, 
         groups.extend(parts.inside.get_stats(ask(exact)).await?.groups);
     }
     Ok(groups)
+}
+
+/// The column to sort by where the reader chose none: waste, if there is any to sort by.
+fn usual(groups: &[Group]) -> &'static str {
+    let is_wasted = |totals: &StatsTotals| totals.memory_wasted_gib_hours > 0.0;
+    if groups.iter().filter_map(|group| group.totals.as_ref()).any(is_wasted) { "waste" } else { "need" }
 }
 
 fn sorted(groups: &mut [Group], sort: Sort<'_>) -> Result<(), Trouble> {
@@ -184,6 +190,7 @@ mod tests {
         sorted(&mut groups, Sort::of("name", "", "waste")).unwrap();
         assert_eq!(names(&groups), "abc");
         let trouble = sorted(&mut groups, Sort::of("<b>", "", "waste")).unwrap_err();
+        assert_eq!((usual(&groups), usual(&[group("a", 0.0)])), ("waste", "need"));
         assert!(trouble.text.starts_with("sort: is \"<b>\""), "{trouble:?}");
     }
 }

@@ -44,6 +44,11 @@ pub(super) fn value(name: &'static str, prefix: &str) -> &'static str {
     name.strip_prefix(prefix).unwrap_or(name)
 }
 
+/// The name on the wire of a value that a reader wrote: `failed`, `tool-oom` and `TOOL_OOM` are all understood.
+pub(super) fn wire_name(prefix: &str, said: &str) -> String {
+    format!("{prefix}{}", said.to_ascii_uppercase().replace('-', "_"))
+}
+
 pub(super) fn outcome(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Unspecified => "not known",

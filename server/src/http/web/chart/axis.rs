@@ -134,6 +134,19 @@ impl Axis {
     }
 }
 
+/// Times of what is usual from which on a value would press all others flat.
+const FAR: f64 = 6.0;
+
+/// Where an axis may end that shows all of `values` but the few that are far above nearly all others. Those are to be told in words.
+pub(in super::super) fn without_outliers(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite() && *value > 0.0).collect();
+    values.sort_by(f64::total_cmp);
+    // nine tenths are no more than this
+    let usual =
+        values.len().checked_sub(1).and_then(|last| values.get(last * 9 / 10)).copied().unwrap_or(0.0);
+    values.into_iter().rfind(|value| *value <= usual * FAR).unwrap_or(0.0)
+}
+
 /// `30 s`, `5 min`, `1:30 h`.
 fn elapsed(ms: f64) -> String {
     if ms < MINUTE {
@@ -173,6 +186,21 @@ mod tests {
         let marks = axis.marks(most);
         let step = marks.get(1).map_or(1.0, |second| second - marks[0]);
         marks.iter().map(|at| axis.label(*at, step)).collect()
+    }
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "one of the values that went in")]
+    fn a_few_values_far_above_the_others_do_not_stretch_an_axis() {
+        assert_eq!(without_outliers([2.0, 3.0, 100.0]), 3.0);
+        assert_eq!(without_outliers([2.0, 100.0]), 2.0);
+        assert_eq!(without_outliers([2.0, 3.0, 11.0]), 11.0);
+        assert_eq!(without_outliers([0.0, f64::NAN, 100.0]), 100.0, "nothing else is there to be seen");
+        assert_eq!(
+            without_outliers(std::iter::repeat_n(1.0, 8).chain([100.0, 100.0])),
+            100.0,
+            "a fifth is not a few"
+        );
+        assert_eq!(without_outliers([]), 0.0);
     }
 
     #[test]

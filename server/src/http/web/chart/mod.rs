@@ -8,7 +8,7 @@ mod axis;
 mod draw;
 mod tone;
 
-pub(super) use axis::Axis;
+pub(super) use axis::{Axis, without_outliers};
 use draw::Size;
 use maud::{Markup, PreEscaped, html};
 pub(super) use tone::Tone;
@@ -69,6 +69,17 @@ pub(super) enum Layer {
         tone: Tone,
         bars: Vec<(f64, f64, f64, f64)>,
     },
+}
+
+impl Layer {
+    /// Cuts bars off at this height.
+    pub(super) fn cut_at(&mut self, end: f64) {
+        if let Self::Bars { bars, .. } = self {
+            for (_from, _to, bottom, top) in bars {
+                (*bottom, *top) = (bottom.min(end), top.min(end));
+            }
+        }
+    }
 }
 
 /// A chart and its words.

@@ -4,8 +4,8 @@ use maud::{Markup, html};
 use plimsoll_proto::v1::{JobsCurve, Outcome, Summary};
 
 use super::super::{
-    chart::{Axis, Chart, Layer, Tone, thinned},
-    numbers::{bytes, count, float, millis, some_bytes},
+    chart::{Axis, Chart, Layer, Tone, thinned, without_outliers},
+    numbers::{bytes, count, float, millis, plural, some_bytes},
     times,
     view::View,
     words,
@@ -18,11 +18,10 @@ const GIB: f64 = 1024.0 * MIB;
 pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
     let ended = |summary: &Summary| float(summary.started_unix_ms.saturating_add(summary.wall_ms));
     let oldest_first = || newest.iter().rev();
-    let highest = oldest_first()
-        .flat_map(|summary| [Some(summary.need_peak_bytes), asked(summary), predicted(summary)])
-        .flatten()
-        .max()
-        .map_or(0.0, float);
+    let measured = oldest_first().flat_map(|one| [Some(one.need_peak_bytes), predicted(one)]).flatten().max();
+    let asks = || oldest_first().filter_map(asked).map(float);
+    let highest = without_outliers(asks()).max(measured.map_or(0.0, float));
+    let beyond: Vec<f64> = asks().filter(|ask| *ask > highest).collect();
     let (scale, unit) = if highest >= GIB { (GIB, "GiB") } else { (MIB, "MiB") };
     let line = |pick: &dyn Fn(&Summary) -> Option<u64>| -> Vec<(f64, f64)> {
         let mut points: Vec<_> =
@@ -34,7 +33,7 @@ pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
         line(&|one| Some(one.need_peak_bytes).filter(|_| (one.outcome() == Outcome::Succeeded) == good))
     };
     let parts = [
-        (Tone::Ask, "asked for", line(&asked)),
+        (Tone::Ask, "asked for", line(&|one| asked(one).filter(|ask| float(*ask) <= highest))),
         (Tone::Predicted, "predicted limit", line(&predicted)),
         (Tone::Need, "need", needs(true)),
         (Tone::Oom, "need of what failed", needs(false)),
@@ -57,15 +56,27 @@ pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
         id: "need",
         title: "Need against ask".to_owned(),
         description: format!(
-            "The highest need of the newest {} attempts, at most {}.",
-            newest.len(),
-            bytes(newest.iter().map(|one| one.need_peak_bytes).max().unwrap_or_default())
+            "The highest need of the newest {}, at most {}.{}",
+            plural(newest.len() as u64, "attempt", "attempts"),
+            bytes(newest.iter().map(|one| one.need_peak_bytes).max().unwrap_or_default()),
+            far_above(&beyond)
         ),
         x: Axis::calendar(from - room, last + room),
         y: Axis::from_zero(highest / scale, unit),
         layers,
         legend,
         table: attempts_table(newest),
+    }
+}
+
+/// The asks that are above the chart.
+fn far_above(asks: &[f64]) -> String {
+    let highest = asks.iter().copied().fold(0.0, f64::max);
+    let highest = crate::domain::Bytes::from_f64(highest);
+    match asks.len() {
+        0 => String::new(),
+        1 => format!(" One ask, {highest}, is far above the chart."),
+        count => format!(" {count} asks, up to {highest}, are far above the chart."),
     }
 }
 
@@ -157,6 +168,8 @@ fn jobs_table(curve: &JobsCurve) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_proto::v1::Resources;
+
     use super::*;
 
     #[test]
@@ -177,5 +190,26 @@ mod tests {
             panic!("{:?}", chart.layers);
         };
         assert_eq!(points, &[(1_000_000.0, 1.0), (5_000_000.0, 2.0)]);
+    }
+
+    #[test]
+    fn one_huge_ask_does_not_press_all_others_flat_and_is_told() {
+        let one = |ask: u64| {
+            let resources = Resources { memory_request_bytes: Some(ask << 30), ..Resources::default() };
+            Summary { need_peak_bytes: 300 << 20, resources: Some(resources), ..Summary::default() }
+        };
+        let newest = [one(2), one(100), one(3), one(2)];
+        let chart = need(&newest, &View::default());
+        assert_eq!(chart.y, Axis::from_zero(3.0, "GiB"));
+        assert!(
+            chart.description.ends_with(" One ask, 100.00 GiB, is far above the chart."),
+            "{}",
+            chart.description
+        );
+        let ticks = chart.layers.iter().find_map(|layer| match layer {
+            Layer::Ticks { points, .. } => Some(points.len()),
+            _ => None,
+        });
+        assert_eq!(ticks, Some(3));
     }
 }
