@@ -2,7 +2,9 @@
 
 use std::{num::NonZeroU64, sync::Arc};
 
-use super::{AttemptId, Bytes, Cause, CpuMicros, Fnv, Key, Millis, Outcome, Summary, weight};
+use super::{
+    AttemptId, Bytes, Cause, CpuMicros, Fnv, Key, Millis, Outcome, Summary, progress::CPU_WINDOW, weight,
+};
 
 /// Pipeline and name of a job as a number: the two texts would take as much as all the rest of an attempt. Whoever can choose labels
 /// such that two jobs have one number can write the labels of the other job as well.
@@ -173,14 +175,13 @@ impl Fact {
         let need =
             if summary.teaches_memory() { narrow(summary.proven_need().as_f64().log2()) } else { f32::NAN };
         let hints = summary.key.hints;
+        // a command of some milliseconds may look like many cores, and had no time for a peak
+        let cpu_mean = summary.cpu.cores_over(summary.wall.max(CPU_WINDOW)).0;
+        let cpu_peak = if summary.wall < CPU_WINDOW { cpu_mean } else { summary.cpu_peak.0 };
         Self {
             need,
             hours: narrow(summary.wall.hours()),
-            rates: [
-                log(summary.wall.as_f64()),
-                log(summary.cpu.cores_over(summary.wall).0 * 1000.0),
-                log(summary.cpu_peak.0 * 1000.0),
-            ],
+            rates: [log(summary.wall.as_f64()), log(cpu_mean * 1000.0), log(cpu_peak * 1000.0)],
             input: hints
                 .input_bytes
                 .filter(|bytes| *bytes > 0)

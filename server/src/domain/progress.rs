@@ -3,7 +3,7 @@
 use super::{Bytes, Cores, CpuMicros, Fault, Millis, Sample, starvation::Starvation};
 
 /// CPU use is judged over at least this time; over less, one tick of the kernel's accounting looks like many cores.
-const CPU_WINDOW: Millis = Millis(500);
+pub(super) const CPU_WINDOW: Millis = Millis(500);
 
 /// Running sums over the samples of one attempt, in their order.
 #[derive(Debug, Clone, Default, PartialEq)]

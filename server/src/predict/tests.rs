@@ -199,6 +199,21 @@ fn the_cap_and_the_floor_hold_and_are_named() {
 }
 
 #[test]
+fn a_command_of_some_milliseconds_is_not_given_many_cores() {
+    let echo = |n| {
+        let (wall, cpu) = (Millis(3), CpuMicros(5_700));
+        Summary { wall, cpu, cpu_peak: Cores(0.0), ..built(n, "1", 2, 0) }
+    };
+    let cpu = |count| {
+        let prediction = predict(&history((0..count).map(echo)), &key("zlib", "1"), &Settings::default());
+        [prediction.cpu_request.value, prediction.cpu_limit.value]
+    };
+    let [request, limit] = cpu(1);
+    assert!(request == 100 && limit < 2100, "the floor, and about the default: {request}, {limit}");
+    assert_eq!(cpu(40)[0], 100, "the floor");
+}
+
+#[test]
 fn a_dearer_failure_never_makes_the_request_smaller() {
     let needs = [300, 310, 290, 2000, 305, 295, 320, 300, 310, 290];
     let history = history((0..10).map(|n| built(n, "1", needs[n], 2)));

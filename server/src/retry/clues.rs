@@ -23,6 +23,9 @@ const STARVED_SHARE: f64 = 0.2;
 /// their limit for seconds.
 const STARVED_AT_END: Millis = Millis(60_000);
 
+/// What SIGPIPE says.
+const READER_GONE: &str = "the reader of its output had seen enough (SIGPIPE)";
+
 pub(super) fn clue(source: Source, cause: Cause, confidence: f64, text: impl Into<String>) -> Clue {
     Clue { source, cause: Some(cause), confidence, weak: false, against: None, text: text.into(), mend: None }
 }
@@ -164,6 +167,9 @@ pub(super) fn exit(exit: Exit, kills: Option<u64>) -> Option<Clue> {
             found(Cause::Infra, 0.4, "asked to end from outside, by whom is not known").map(weak)
         }
         (_, Some(2)) => found(Cause::Canceled, 0.8, "interrupted"),
+        // SIGPIPE, as under `| head`: the build was let go, it did not break. A shell's 141 may hide what else went wrong
+        (None, Some(13)) if matches!(exit, Exit::Signal(_)) => found(Cause::Canceled, 0.8, READER_GONE),
+        (_, Some(13)) => found(Cause::Canceled, 0.6, READER_GONE).map(weak),
         (_, Some(4 | 6 | 8 | 11)) => found(Cause::Deterministic, 0.5, "the program crashed").map(weak),
         _ => None,
     }

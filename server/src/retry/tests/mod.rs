@@ -90,6 +90,8 @@ fn each_kind_of_evidence_names_its_cause() {
         ("time-out without starvation", measured(failed(Some(0)), 124), Cause::Timeout, Action::Longer),
         ("137 alone", code(137, ""), Cause::Infra, Action::AsIs),
         ("137 and no kill counted", measured(failed(Some(0)), 137), Cause::Infra, Action::AsIs),
+        ("SIGPIPE, as under head", evidence(None, Exit::Signal(13), ""), Cause::Canceled, Action::No),
+        ("SIGPIPE as a shell tells it", code(141, ""), Cause::Canceled, Action::No),
         ("SIGTERM alone", code(143, ""), Cause::Infra, Action::AsIs),
         ("SIGTERM while the node goes", pod("NodeShutdown"), Cause::Preempted, Action::AsIs),
         ("evicted", pod("Evicted"), Cause::EvictedByNode, Action::AsIs),
@@ -112,6 +114,12 @@ fn each_kind_of_evidence_names_its_cause() {
             code(2, "a.c:3:1: error: no\nmake: *** [x] Error 1"),
             Cause::Deterministic,
             Action::No,
+        ),
+        (
+            "SIGPIPE as a shell tells it, and an error before",
+            code(141, "a.s: No space left on device\n"),
+            Cause::DiskFull,
+            Action::Elsewhere,
         ),
         ("DNS", code(6, "curl: (6) Could not resolve host: x"), Cause::Infra, Action::AsIs),
     ];
