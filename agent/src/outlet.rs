@@ -18,6 +18,7 @@ use std::{
 };
 
 use nix::fcntl::OFlag;
+use plimsoll_proto::figures::counted;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     stdio::stderr,
@@ -107,7 +108,8 @@ pub(crate) async fn say_last(text: &str, limit: Duration, stop: impl Future) {
     let mut text = format!("{text}\n");
     let unread = UNREAD.load(Relaxed);
     if unread > 0 {
-        text = format!("plimsoll: {unread} lines of plimsoll found no reader and are left out\n{text}");
+        let lines = counted(unread, "line");
+        text = format!("plimsoll: {lines} of plimsoll left out, because the output was not read\n{text}");
     }
     let write = async {
         let mut rest = text.as_bytes();

@@ -56,7 +56,7 @@ async fn a_backup_of_a_serving_server_restores_what_was_acknowledged_before_it()
     done(&restored, &["restore", file.to_str().unwrap()]);
     assert!(
         done(&restored, &["verify"])
-            .contains("1 ended and 1 open attempts, 0 verdicts, 0 tickets, 80 samples")
+            .contains("1 attempt that ended and 1 open, 0 verdicts, 0 tickets, 80 samples")
     );
     let server = Server::start(Programs::for_tests(), &restored).unwrap();
     assert_eq!(server.shown("ended").await.unwrap(), before);
@@ -105,7 +105,7 @@ async fn an_export_has_a_line_for_each_attempt_and_an_import_of_it_gives_the_sam
     assert_eq!(fs::read_to_string(series).unwrap().lines().count(), 2);
     let (file, again) = (dir.path().join("export.jsonl"), dir.path().join("again"));
     fs::write(&file, &lines).unwrap();
-    for told in ["2 attempts added, 0 were there already", "0 attempts added, 2 were there already"] {
+    for told in ["2 attempts added, 0 already there", "0 attempts added, 2 already there"] {
         assert!(done(&again, &["import", file.to_str().unwrap()]).contains(told));
     }
     assert_eq!(done(&again, &["export", "-"]), lines);

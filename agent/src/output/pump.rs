@@ -14,6 +14,7 @@ use std::{
     thread,
 };
 
+use plimsoll_proto::figures::counted;
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, eventfd, poll},
     fs::{OFlags, fcntl_getfl, fcntl_setfl},
@@ -85,7 +86,7 @@ impl Lost {
     /// What was lost and why; `None` if nothing was.
     pub(super) fn in_words(&self) -> Option<String> {
         let (bytes, why) = (self.bytes.load(Ordering::Relaxed), self.first.get()?);
-        Some(format!("{bytes} bytes of the build's output could not be written: {why}"))
+        Some(format!("{} of the build's output could not be written: {why}", counted(bytes, "byte")))
     }
 }
 

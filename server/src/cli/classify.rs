@@ -17,6 +17,7 @@ use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use failure::Failure;
 use lines::{Line, Lines};
+use plimsoll_proto::figures::{count, counted};
 use serde::Serialize;
 
 use crate::{
@@ -150,7 +151,11 @@ impl Classify {
         }
         out.flush().context("the verdicts cannot be written")?;
         if unread > 0 {
-            bail!("{unread} lines of {name} are no recorded failures; {judged} were judged");
+            bail!(
+                "{} of {name} cannot be read as a recorded failure; {} judged",
+                counted(unread, "line"),
+                count(judged)
+            );
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 
 use clap::Args;
+use plimsoll_proto::figures::{count, counted};
 
 use super::{progress::Progress, progress::share, store_settings};
 use crate::{config::Config, store::Offline};
@@ -23,7 +24,7 @@ impl Compact {
         progress.end();
         let smaller = done?;
         let after = Offline::open(&settings)?.bytes_on_disk();
-        writeln!(io::stdout(), "{before} bytes before, {after} after")?;
+        writeln!(io::stdout(), "{} before, {} after", counted(before, "byte"), count(after))?;
         if !smaller {
             writeln!(io::stdout(), "the copy was no smaller, so the old files stay")?;
         }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
+use plimsoll_proto::figures::counted;
 
 use super::{note, progress::Progress, store_settings, target::Target};
 use crate::{
@@ -75,7 +76,11 @@ impl Export {
         };
         target.finish()?;
         series.map(Target::finish).transpose()?;
-        note(format_args!("{} attempts and {} samples exported", exported.attempts, exported.samples));
+        note(format_args!(
+            "{} and {} exported",
+            counted(exported.attempts, "attempt"),
+            counted(exported.samples, "sample")
+        ));
         drop(copied);
         exported.judge(&config.data_dir)
     }
@@ -105,11 +110,12 @@ impl Exported {
         let Self { damaged, gaps, cut_series, .. } = self;
         ensure!(
             gaps + cut_series == 0,
-            "{} cannot be read in whole: {gaps} ranges of attempts and the samples of {cut_series} attempts are missing; \
-             restore a backup for them",
-            dir.display()
+            "{} cannot be read in whole: {} of attempts and the samples of {} missing; restore a backup for them",
+            dir.display(),
+            counted(*gaps, "range"),
+            counted(*cut_series, "attempt")
         );
-        ensure!(*damaged == 0, "{damaged} records are damaged: see verify");
+        ensure!(*damaged == 0, "{} damaged: see verify", counted(*damaged, "record"));
         Ok(())
     }
 }

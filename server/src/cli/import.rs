@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
+use plimsoll_proto::figures::{count, counted};
 
 use super::{note, progress::Progress};
 use crate::{
@@ -67,7 +68,7 @@ impl Import {
     async fn import(self, config: &Config) -> anyhow::Result<()> {
         // a file that is not one must not make a data directory
         if let Some(refusals) = import::refused_whole(&self.file)? {
-            writeln!(io::stdout(), "0 attempts added, 0 were there already")?;
+            writeln!(io::stdout(), "{}", told(0, 0))?;
             return judge(&refusals);
         }
         let settings = StoreSettings { dir: config.data_dir.clone(), cache_bytes: config.store_cache };
@@ -82,9 +83,13 @@ impl Import {
         store.close().await.context("closing the store")?;
         let imported = imported?;
         let (added, known) = (imported.added, imported.known);
-        writeln!(io::stdout(), "{added} attempts added, {known} were there already")?;
+        writeln!(io::stdout(), "{}", told(added, known))?;
         judge(&imported.refusals)
     }
+}
+
+fn told(added: u64, known: u64) -> String {
+    format!("{} added, {} already there", counted(added, "attempt"), count(known))
 }
 
 /// Names the rows that were refused.

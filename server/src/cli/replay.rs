@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
+use plimsoll_proto::figures::counted;
 
 use super::{Output, note, progress::Progress};
 use crate::{
@@ -98,8 +99,8 @@ impl Replay {
         io::stdout().write_all(text.as_bytes()).context("standard output")?;
         if tape.skipped > 0 {
             note(format_args!(
-                "{} rows failed for another reason than memory and say nothing here",
-                tape.skipped
+                "{} left out: failed for another reason than memory",
+                counted(tape.skipped, "row")
             ));
         }
         if tape.refusals.count > 0 {

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
+use plimsoll_proto::figures::counted_as;
 
 use super::{progress::Progress, progress::share, store_settings};
 use crate::{admin::backup, config::Config};
@@ -38,7 +39,8 @@ impl Restore {
         };
         progress.end();
         let restored = restored.with_context(|| format!("{} cannot be restored", self.file.display()))?;
-        writeln!(io::stdout(), "{restored} entries restored into {}", settings.dir.display())?;
+        let restored = counted_as(restored, "entry", "entries");
+        writeln!(io::stdout(), "{restored} restored into {}", settings.dir.display())?;
         Ok(())
     }
 

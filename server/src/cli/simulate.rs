@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use plimsoll_proto::figures::counted;
 use plimsoll_proto::quantity;
 
 use super::{Output, note, progress::Progress, replay};
@@ -206,7 +207,10 @@ fn named(kind: Kind, spread: Option<Millis>) -> String {
 
 fn say_what_is_left_out(tape: &Tape) {
     if tape.skipped > 0 {
-        note(format_args!("{} rows failed for another reason than memory and are left out", tape.skipped));
+        note(format_args!(
+            "{} left out: failed for another reason than memory",
+            counted(tape.skipped, "row")
+        ));
     }
     if tape.refusals.count > 0 {
         note(&tape.refusals);

@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::bail;
 use clap::Args;
+use plimsoll_proto::figures::{count, counted, counted_as};
 
 use super::{note, progress::Progress, progress::share, store_settings};
 use crate::{config::Config, store::Offline};
@@ -53,23 +54,27 @@ impl Verify {
             store.identity().format,
             store.identity().sequence
         )?;
-        writeln!(out, "{} entries, {} bytes, {} bytes on disk", checked.entries, checked.bytes, whole)?;
+        let entries = counted_as(checked.entries, "entry", "entries");
+        writeln!(out, "{entries}, {}, {} on disk", counted(checked.bytes, "byte"), counted(whole, "byte"))?;
         writeln!(
             out,
-            "{} ended and {} open attempts, {} verdicts, {} tickets, {} samples",
-            checked.summaries, checked.open, checked.verdicts, checked.tickets, checked.samples
+            "{} that ended and {} open, {}, {}, {}",
+            counted(checked.summaries, "attempt"),
+            count(checked.open),
+            counted(checked.verdicts, "verdict"),
+            counted(checked.tickets, "ticket"),
+            counted(checked.samples, "sample")
         )?;
         if checked.unreadable > 0 {
             bail!(
-                "{} ranges of keys cannot be read and are named above: restore a backup into another directory, or save with \
-                 export what can be read",
-                checked.unreadable
+                "{} cannot be read, named above: restore a backup into another directory, or save with export what can be read",
+                counted_as(checked.unreadable, "range of keys", "ranges of keys")
             );
         }
         if checked.damaged > 0 {
             bail!(
-                "{} records are damaged and named above; a server skips them: live without them, or restore a backup",
-                checked.damaged
+                "{} damaged, named above; a server goes on without: do the same, or restore a backup",
+                counted(checked.damaged, "record")
             );
         }
         if let Some(behind) = store.behind() {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Fleet, Outcome};
 use crate::domain::Millis;
+use plimsoll_proto::figures::counted;
 
 /// The outcomes of one fleet, each with the name of its sizes.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub(crate) fn text(all: &[Shown<'_>], currency: &str) -> String {
     for shown in all {
         let first = shown.outcomes.first().map(|(_, outcome)| outcome);
         let builds = first.map_or(0, |outcome| outcome.builds);
-        let _written = writeln!(text, "nodes {}, {builds} builds", shown.fleet.name);
+        let _written = writeln!(text, "nodes {}, {}", shown.fleet.name, counted(builds, "build"));
         let _written = writeln!(
             text,
             "{:<24} {:>12} {:>9} {:>9} {:>9} {:>9} {:>11} {:>11} {:>6} {:>8} {:>11}",
