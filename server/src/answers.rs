@@ -59,7 +59,7 @@ impl Answers {
         let key = built.key();
         // both under one lock: the answer belongs to exactly this state
         let (changes, prediction) =
-            learned.read(|history| (history.changes(), predict::predict(history, &key, settings)));
+            learned.read(|history| (history.changes(), predict::predict_grouped(history, &key, settings)));
         let answer = Arc::new(prediction.clone());
         let old = self.table(|table| {
             let old = table.renew(changes);

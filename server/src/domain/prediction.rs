@@ -1,8 +1,10 @@
 //! What the next attempt should ask for, with the reason of each number.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use super::{AttemptId, Bytes, Millis};
+use super::{AttemptId, Bytes, Millis, NeedGroups};
 
 /// What an attempt should ask for. Values are in the unit that the field names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +29,10 @@ pub struct Prediction {
     pub attempts: u32,
     /// One sentence that sums the reasons up.
     pub reason: String,
+    /// Several groups of need among those attempts; `None` if they are one, or where it was not looked for. Not kept: it can be found
+    /// again.
+    #[serde(skip)]
+    pub need_groups: Option<Arc<NeedGroups>>,
     /// Where it should run.
     #[serde(default, skip_serializing_if = "Placed::is_empty")]
     pub placed: Placed,

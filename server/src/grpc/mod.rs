@@ -7,6 +7,7 @@ mod convert;
 mod deadline;
 mod entry;
 pub(crate) mod foreign;
+mod grouping;
 mod guarded;
 mod inside;
 mod outbound;
@@ -132,6 +133,7 @@ impl Parts {
     fn predictor(&self) -> PredictorService {
         PredictorService {
             learned: self.learned.clone(),
+            private: Arc::clone(&self.private),
             answers: Arc::clone(&self.answers),
             settings: Arc::clone(&self.predict),
             shadow: Arc::clone(&self.shadow),

@@ -18,13 +18,15 @@ use super::{
 };
 use crate::{
     answers::Answers,
-    domain::{Evidence, History, Key, Prediction, UsedAttempt},
+    domain::{Evidence, History, Key, NeedGroups, Prediction, UsedAttempt},
     identity::{Bound, Identity, Role},
     ingest::Ingest,
     learned::Learned,
     metrics::{Kind, Metrics},
     placing::Placing,
-    predict, shadow,
+    predict,
+    privacy::Private,
+    shadow,
 };
 
 /// One whose answers are not read holds 400 KiB of them at worst, as HTTP/2 keeps them.
@@ -34,6 +36,7 @@ pub(super) const BATCHES: AtOnce = AtOnce { what: "batches of questions", most: 
 #[derive(Debug, Clone)]
 pub(super) struct PredictorService {
     pub(super) learned: Learned,
+    pub(super) private: Arc<Private>,
     pub(super) answers: Arc<Answers>,
     pub(super) settings: Arc<predict::Settings>,
     pub(super) shadow: Arc<shadow::Settings>,
@@ -196,11 +199,17 @@ impl Predictor for PredictorService {
         let (mut key, limit) =
             convert::ask(request.into_inner()).map_err(|fault| status::of_fault(&fault))?;
         caller.asks("key.project", &mut key).map_err(|fault| status::forbidden(&fault))?;
-        let (prediction, used) = self.learned.read(|history| {
+        let (mut prediction, used, members) = self.learned.read(|history| {
             let (prediction, mut used) = predict::explain(history, &key, &self.settings);
             used.retain(|used| Self::may_name(&caller, history, used));
-            (prediction, used)
+            let is_grouped = prediction.need_groups.is_some();
+            let members = is_grouped.then(|| predict::group_members(history, &key, &self.settings));
+            (prediction, used, members.unwrap_or_default())
         });
+        if let Some(groups) = prediction.need_groups.take() {
+            let groups = self.tell_apart(NeedGroups::clone(&groups), &key, &members, &caller).await?;
+            prediction.need_groups = Some(Arc::new(groups));
+        }
         let limit = limit.or(self.settings.memory_cap);
         let curve = |history: &History| predict::jobs_curve(history, &key, &self.settings, limit);
         Ok(Response::new(pb::ExplainResponse {
@@ -212,7 +221,7 @@ impl Predictor for PredictorService {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
     use super::*;
@@ -232,13 +241,15 @@ mod tests {
         Identity { projects, proven, trusted, ..Identity::clone(&Identity::anyone()) }
     }
 
-    async fn service(store: &Store) -> PredictorService {
+    /// The service over what is on disk, with an empty history.
+    pub(in crate::grpc) async fn service(store: &Store) -> PredictorService {
         let (ingest, mut worker) = fixture::ingest(store, 10);
         worker.resume().await.unwrap();
         TaskTracker::new().spawn(worker.run(CancellationToken::new()));
         let metrics = Arc::new(Metrics::new());
         PredictorService {
             learned: Learned::new(History::new(1)),
+            private: Arc::default(),
             answers: Arc::default(),
             settings: Arc::default(),
             shadow: Arc::default(),

@@ -4,10 +4,11 @@ use plimsoll_proto::v1 as pb;
 
 use crate::{
     domain::{
-        Action, Basis, Cause, CurveKnown, EvidenceLine, Exit, JobsCurve, JobsPoint, Key, OomOrigin, Outcome,
-        Outlook, Phase, Predicted, Prediction, Quantity, Resources, Rung, Sample, Source, Summary,
-        UsedAttempt, Verdict,
+        Action, Basis, Bytes, Cause, CurveKnown, EvidenceLine, Exit, JobsCurve, JobsPoint, Key, NeedGroup,
+        NeedGroups, OomOrigin, Outcome, Outlook, Phase, Predicted, Prediction, Quantity, Resources, Rung,
+        Sample, Source, Summary, UsedAttempt, Verdict,
     },
+    predict::groups::describe,
     retry::Flaky,
     stats::{ChangeKind, Regression},
 };
@@ -178,7 +179,10 @@ fn quantity(quantity: Quantity) -> pb::Quantity {
 }
 
 pub(super) fn prediction(prediction: Prediction) -> pb::Prediction {
+    let sizes = [prediction.memory_request.value, prediction.memory_limit.value].map(Bytes);
+    let need_groups = prediction.need_groups.as_deref().map(|groups| need_groups(groups, sizes));
     pb::Prediction {
+        need_groups,
         memory_request_bytes: Some(quantity(prediction.memory_request)),
         memory_limit_bytes: Some(quantity(prediction.memory_limit)),
         cpu_request_millicores: Some(quantity(prediction.cpu_request)),
@@ -193,6 +197,34 @@ pub(super) fn prediction(prediction: Prediction) -> pb::Prediction {
         pool: prediction.placed.pool,
         clamped: prediction.placed.clamped,
         pool_reason: prediction.placed.reason,
+    }
+}
+
+/// Groups of need, held against the request and the limit that were predicted over all of them.
+pub(super) fn need_groups(groups: &NeedGroups, [request, limit]: [Bytes; 2]) -> pb::NeedGroups {
+    let group = |group: &NeedGroup| {
+        let [least, median, most] = group.need;
+        pb::NeedGroup {
+            attempts: group.attempts,
+            share: group.share,
+            need_least_bytes: least.0,
+            need_median_bytes: median.0,
+            need_most_bytes: most.0,
+            within_request: most <= request,
+            within_limit: most <= limit,
+        }
+    };
+    let told_apart_by = groups.told_apart_by.as_ref().map(|by| pb::Distinction {
+        field: by.field.clone(),
+        values: by.values.iter().map(|values| pb::DistinctValues { values: values.clone() }).collect(),
+        accuracy: by.accuracy,
+        asked_group: by.asked.and_then(|group| u32::try_from(group).ok()),
+    });
+    pb::NeedGroups {
+        groups: groups.groups.iter().map(group).collect(),
+        told_apart_by,
+        unrecorded: groups.unrecorded.iter().map(|name| (*name).to_owned()).collect(),
+        reason: describe(groups, request, limit),
     }
 }
 

@@ -11,6 +11,7 @@
 //!         -> known   how well each number but memory is known
 //!         -> decrease    how far below the last one, if the operator bounds that
 //!         -> words   why
+//!         -> groups  whether the attempts are of several groups that need different sizes
 //!         -> raise   what untrusted attempts may add
 //! pool    -> curve   the same build at other numbers of jobs
 //! ```
@@ -27,6 +28,7 @@ mod decrease_tests;
 mod deviation;
 #[cfg(test)]
 mod drift_tests;
+pub(crate) mod groups;
 mod inputs;
 mod jobs;
 mod known;
@@ -45,7 +47,11 @@ mod words;
 
 use self::pool::{Heard, Pool};
 pub use self::settings::Settings;
-use crate::domain::{Bytes, Hints, History, JobsCurve, Key, Placed, Prediction, UsedAttempt};
+use std::sync::Arc;
+
+use crate::domain::{
+    AttemptId, Bytes, Hints, History, JobsCurve, Key, NeedGroups, Placed, Prediction, UsedAttempt,
+};
 
 /// Attempts that [`explain`] lists at most, as the wire contract says.
 const LISTED: usize = 200;
@@ -55,12 +61,29 @@ pub fn predict(history: &History, key: &Key, settings: &Settings) -> Prediction 
     work_out(history, key, settings).0
 }
 
+/// The same prediction as [`predict`], which says if it hides groups that need different sizes: for people.
+pub fn predict_grouped(history: &History, key: &Key, settings: &Settings) -> Prediction {
+    let (prediction, pool) = work_out(history, key, settings);
+    grouped(prediction, groups::find(&pool, key).map(|found| found.groups))
+}
+
+fn grouped(prediction: Prediction, groups: Option<NeedGroups>) -> Prediction {
+    Prediction { need_groups: groups.map(Arc::new), ..prediction }
+}
+
 /// What the operator says of a build of which nothing is known, whatever is known.
 pub fn defaults(key: &Key, settings: &Settings) -> Prediction {
     predict(&History::new(1), key, settings)
 }
 
-/// The same prediction as [`predict`], with the attempts that it learnt from, heaviest first.
+/// The attempts of the groups that [`predict_grouped`] finds, each with the place of its group; none where it finds none.
+pub(crate) fn group_members(history: &History, key: &Key, settings: &Settings) -> Vec<(usize, AttemptId)> {
+    let (_, pool) = work_out(history, key, settings);
+    let found = groups::find(&pool, key).map(|found| found.members).unwrap_or_default();
+    found.into_iter().map(|(group, used)| (group, used.fact.brief.attempt.clone())).collect()
+}
+
+/// The same prediction as [`predict_grouped`], with the attempts that it learnt from, heaviest first.
 pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction, Vec<UsedAttempt>) {
     let (prediction, pool) = work_out(history, key, settings);
     let mut used: Vec<UsedAttempt> = pool
@@ -79,7 +102,7 @@ pub fn explain(history: &History, key: &Key, settings: &Settings) -> (Prediction
         .collect();
     used.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     used.truncate(LISTED);
-    (prediction, used)
+    (grouped(prediction, groups::find(&pool, key).map(|found| found.groups)), used)
 }
 
 /// What a build of `key` needs at different numbers of build jobs, and which of them fit `limit`.
@@ -162,6 +185,7 @@ fn work_out_from<'h>(
         build_jobs,
         wall_p50: wall.half,
         wall_p95: wall.most,
+        need_groups: None,
         placed: Placed::default(),
     };
     (prediction, pool)

@@ -81,6 +81,12 @@ struct Shared {
 }
 
 impl Stats {
+    /// The class of a branch or tag; empty for an empty one.
+    pub(crate) fn ref_class(&self, git_ref: &str) -> &str {
+        let classes = &self.0.settings.ref_classes;
+        classes.names().get(usize::from(classes.of(git_ref))).copied().unwrap_or_default()
+    }
+
     /// Nothing has ended yet.
     pub(crate) fn new(settings: Settings) -> Self {
         Self(Arc::new(Shared { settings, book: Mutex::new(Book::new()), moved: Mutex::default() }))

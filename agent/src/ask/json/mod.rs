@@ -4,6 +4,7 @@
 //! Enumerations are lower-case words without their prefix (`exact`, `oom`, `bigger`). A field that is not known is `null`.
 
 mod attempt;
+mod groups;
 mod jobs;
 mod moved;
 mod predictor;

@@ -5,7 +5,7 @@ use plimsoll_proto::v1::{
 };
 use serde::Serialize;
 
-use super::jobs::JobsCurveJson;
+use super::{groups::NeedGroupsJson, jobs::JobsCurveJson};
 use crate::ask::words;
 
 /// What an attempt should ask for.
@@ -38,6 +38,8 @@ pub(super) struct PredictionJson {
     clamped: bool,
     /// Why this pool.
     pool_reason: String,
+    /// Several groups of need among the attempts; `null` if they are one group, or too few.
+    need_groups: Option<NeedGroupsJson>,
 }
 
 /// A number with its reason.
@@ -173,6 +175,7 @@ impl From<&Prediction> for PredictionJson {
             pool: prediction.pool.clone(),
             clamped: prediction.clamped,
             pool_reason: prediction.pool_reason.clone(),
+            need_groups: prediction.need_groups.as_ref().map(NeedGroupsJson::from),
         }
     }
 }

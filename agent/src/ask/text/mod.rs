@@ -5,6 +5,7 @@ mod attempts;
 mod cells;
 mod explain;
 mod foretold;
+mod groups;
 mod jobs;
 pub(super) mod moved;
 mod predictor;

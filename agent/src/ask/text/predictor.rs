@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use plimsoll_proto::v1::{Basis, Prediction, Quantity, Rung, Verdict};
 
-use super::clean;
+use super::{clean, groups};
 use crate::ask::{numbers, outlook, words};
 
 /// A line for each number, with what decided it.
@@ -44,6 +44,7 @@ pub(in crate::ask) fn render_prediction(prediction: &Prediction) -> String {
     if !prediction.reason.is_empty() {
         let _written = writeln!(text, "{}", clean(&prediction.reason));
     }
+    text.push_str(&groups::render(prediction.need_groups.as_ref()));
     if prediction.shadow {
         text.push_str("shadow mode: these sizes are not put into force; the build keeps what it has\n");
     }

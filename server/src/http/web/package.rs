@@ -1,6 +1,7 @@
 //! One package: need against ask over time, other `-j`, versions, and why the next size is what it is.
 
 mod charts;
+mod groups;
 
 use axum::{extract::Path, http::Uri};
 use maud::{Markup, html};
@@ -59,6 +60,7 @@ pub(super) async fn show(Asking(parts): Asking, Path(name): Path<String>, uri: U
         }
         @if let Some(explained) = &explained {
             (next(explained, newest.first()))
+            (groups::show(&explained.prediction.clone().unwrap_or_default()))
             (jobs(explained))
         }
         @if let Ok((versions, _)) = &versions { (by_version(versions)) }

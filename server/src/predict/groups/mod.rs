@@ -1,0 +1,158 @@
+//! Several groups of need among the attempts that a prediction learns from.
+//!
+//! ```text
+//! pool   -> [`split`]       needs of the most similar attempts, one group or several
+//!        -> [`told_apart`]  which field goes with the groups
+//!        -> [`words`]       in one sentence, with what the sizes cover
+//! ```
+//!
+//! The prediction stays as it is: it is the cheapest size over all of them. What this adds is that it says so.
+//!
+//! It costs a sort of at most a few hundred needs, and, where there are groups, one of the values of each field.
+
+mod split;
+#[cfg(test)]
+mod tests;
+mod told_apart;
+mod words;
+
+use split::Split;
+pub(crate) use told_apart::{Grouped, Trait, told_apart};
+pub(crate) use words::describe;
+
+use super::pool::{Pool, Used};
+use crate::domain::{Brief, Bytes, Key, NeedGroup, NeedGroups, Phase, Rung, Summary};
+
+/// Attempts of which a narrower rung is not taken alone.
+const ENOUGH: usize = 10;
+
+/// Hours of one part of a day.
+const PART_OF_DAY: u64 = 6;
+
+/// Attempts in groups of need.
+#[derive(Debug)]
+pub(super) struct Found<'p, 'h> {
+    /// Each attempt with the place of its group.
+    pub(super) members: Vec<(usize, &'p Used<'h>)>,
+    /// The same without the attempts.
+    pub(super) groups: NeedGroups,
+}
+
+/// The groups among the most similar attempts of the package that fitted; `None` if they are one, or too few.
+pub(super) fn find<'p, 'h>(pool: &'p Pool<'h>, key: &Key) -> Option<Found<'p, 'h>> {
+    let used = oldest_first(pool);
+    let needs: Vec<f64> = used.iter().map(|used| used.need).collect();
+    let split = Split::of(&needs)?;
+    let members: Vec<_> = used.into_iter().map(|used| (split.group_of(used.need), used)).collect();
+    let of_group = |group| members.iter().filter(move |(of, _)| *of == group).map(|(_, used)| used.need);
+    let groups = (0..split.count()).map(|group| summed(of_group(group).collect(), members.len())).collect();
+    let grouped: Vec<Grouped<'_>> =
+        members.iter().map(|(group, used)| (*group, fields_of(&used.fact.brief))).collect();
+    let groups = NeedGroups {
+        groups,
+        told_apart_by: told_apart(split.count(), &grouped, &fields_of_key(key)),
+        unrecorded: unrecorded(&grouped),
+        looked_at_all: false,
+    };
+    Some(Found { members, groups })
+}
+
+/// Attempts of the package that fitted, rung by rung until they are enough, in the order of time.
+fn oldest_first<'p, 'h>(pool: &'p Pool<'h>) -> Vec<&'p Used<'h>> {
+    let mut taken: Vec<&Used<'_>> = Vec::with_capacity(pool.used.len());
+    let mut rungs = 0;
+    for rung in pool.used.chunk_by(|a, b| a.rung == b.rung) {
+        if taken.len() >= ENOUGH {
+            break;
+        }
+        let fitted = |used: &&Used<'_>| {
+            let counts = !used.fact.censored && !used.fact.brief.untrusted;
+            counts && used.rung >= Rung::Package && used.need.is_finite()
+        };
+        taken.extend(rung.iter().filter(fitted));
+        rungs += 1;
+    }
+    taken.reverse();
+    if rungs > 1 {
+        taken.sort_by_key(|used| used.fact.brief.ended_unix_ms());
+    }
+    taken
+}
+
+fn summed(mut needs: Vec<f64>, all: usize) -> NeedGroup {
+    needs.sort_unstable_by(f64::total_cmp);
+    let bytes = |need: Option<&f64>| need.map_or(Bytes(0), |need| Bytes::from_f64(need.exp2()));
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    NeedGroup {
+        attempts: count(needs.len()),
+        share: f64::from(count(needs.len())) / f64::from(count(all.max(1))),
+        need: [bytes(needs.first()), bytes(needs.get(needs.len() / 2)), bytes(needs.last())],
+    }
+}
+
+/// What is in memory of an attempt, as fields: its key without labels, and its time.
+pub(crate) fn fields_of(brief: &Brief) -> Vec<Trait<'_>> {
+    let mut fields = built_fields(&brief.key);
+    fields.push(("build_jobs".into(), jobs(brief.jobs.into())));
+    fields.extend(run_fields(brief.number, brief.started_unix_ms));
+    fields
+}
+
+/// What is on disk of an attempt, as fields, without its labels.
+pub(crate) fn fields_of_summary(summary: &Summary) -> Vec<Trait<'_>> {
+    let mut fields = fields_of_key(&summary.key);
+    fields.push(("ref".into(), summary.key.git_ref.as_str().into()));
+    fields.push(("owner".into(), summary.key.owner.as_str().into()));
+    fields.push(("pool".into(), summary.opening.pool.as_str().into()));
+    fields.extend(run_fields(summary.number, summary.started_unix_ms));
+    let ran = |phase: &'_ Phase| (format!("phase {}", phase.name).into(), "ran".into());
+    fields.extend(summary.phases.iter().map(ran));
+    let highest = summary.peak_phase().map_or("", |phase| &phase.name);
+    fields.push(("phase of the highest need".into(), highest.into()));
+    fields
+}
+
+/// Whether an attempt is a retry, and at what time it ran.
+fn run_fields<'a>(number: u32, started_unix_ms: u64) -> Vec<Trait<'a>> {
+    let mut fields: Vec<Trait<'_>> =
+        vec![("attempt".into(), if number > 1 { "a retry".into() } else { "the first".into() })];
+    if started_unix_ms > 0 {
+        let hours = started_unix_ms / 3_600_000;
+        let hour = hours % 24;
+        let from = hour / PART_OF_DAY * PART_OF_DAY;
+        // 1970 began on a Thursday
+        let days = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
+        let day = usize::try_from(hours / 24 % 7).ok().and_then(|day| days.get(day));
+        fields.push(("part of day (UTC)".into(), format!("{from:02} to {:02} h", from + PART_OF_DAY).into()));
+        fields.push(("hour of day (UTC)".into(), format!("{hour:02} h").into()));
+        fields.push(("day of week (UTC)".into(), day.copied().unwrap_or_default().into()));
+    }
+    fields
+}
+
+/// The same of the key that is asked about, as far as it tells.
+pub(crate) fn fields_of_key(key: &Key) -> Vec<Trait<'_>> {
+    let mut fields = built_fields(key);
+    fields.push(("build_jobs".into(), jobs(key.hints.build_jobs.unwrap_or(0))));
+    fields
+}
+
+fn built_fields(key: &Key) -> Vec<Trait<'_>> {
+    let said = ["version", "variants", "compiler", "compiler_version", "arch", "build_system", "stack"];
+    let texts = key.texts();
+    let of = |name: &&'static str| texts.iter().find(|(text, _)| text == name).map(|(_, value)| *value);
+    said.iter().map(|name| ((*name).into(), of(name).unwrap_or_default().into())).collect()
+}
+
+fn jobs<'a>(jobs: u32) -> std::borrow::Cow<'a, str> {
+    if jobs == 0 { "".into() } else { format!("-j{jobs}").into() }
+}
+
+/// Fields that people know of a build, and that no attempt names.
+fn unrecorded(attempts: &[Grouped<'_>]) -> Vec<&'static str> {
+    let is_known = |name: &&'static str| {
+        let mut fields = attempts.iter().flat_map(|(_, fields)| fields);
+        fields.any(|(field, value)| field == name && !value.is_empty())
+    };
+    ["version", "variants", "build_jobs"].into_iter().filter(|name| !is_known(name)).collect()
+}
