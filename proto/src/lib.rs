@@ -6,6 +6,7 @@ pub mod figures;
 pub mod job;
 pub mod limits;
 pub mod quantity;
+pub mod reasons;
 pub mod spack;
 
 /// Messages, clients and servers of the package `plimsoll.v1`.

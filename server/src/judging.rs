@@ -27,7 +27,7 @@ use read::stamps;
 /// What the files are, for people.
 const WHAT: &str = "rules and retry policy";
 
-/// Failures kept, each a key with a signature: about 30 MB.
+/// Failures kept, each a key with a signature: about 40 MB.
 const FAILURES: usize = 50_000;
 
 /// Where rules and terms are read from.

@@ -1,6 +1,6 @@
 //! What a retry would mean, for people: its chance, its cost, and what else is known of the failure.
 
-use plimsoll_proto::v1::Verdict;
+use plimsoll_proto::{reasons, v1::Verdict};
 
 use super::numbers;
 use crate::report::clean;
@@ -9,8 +9,9 @@ use crate::report::clean;
 pub(crate) fn lines(verdict: &Verdict) -> Vec<String> {
     let Some(outlook) = &verdict.outlook else { return Vec::new() };
     let mut lines = Vec::new();
-    if !outlook.signature_line.is_empty() {
-        lines.push(format!("failure: {}", clean(&outlook.signature_line)));
+    let failure = reasons::failure_line(&outlook.failure_line, &outlook.signature_line);
+    if !failure.is_empty() {
+        lines.push(format!("failure: {}", clean(failure)));
     }
     if outlook.seen > 0 {
         lines.push(format!("seen {} at this commit or in this job", times(outlook.seen)));
@@ -32,7 +33,7 @@ pub(crate) fn lines(verdict: &Verdict) -> Vec<String> {
         lines.push(format!("wait {wait} before it{saved}"));
     }
     if outlook.clamped {
-        lines.push("the next size is below what the failure asks for: there is no more".to_owned());
+        lines.push("the next size is less than this failure asks for: there is no more".to_owned());
     }
     // the reason ends with it already, in most answers
     if !outlook.mend.is_empty() && !verdict.reason.contains(&outlook.mend) {
@@ -55,7 +56,8 @@ mod tests {
     fn chance_cost_and_wait_are_told_where_they_are_known() {
         let outlook = Outlook {
             signature: "0011223344556677".to_owned(),
-            signature_line: "the moon\u{1b}[2J is full".to_owned(),
+            signature_line: "the moon is full of 0".to_owned(),
+            failure_line: "the moon\u{1b}[2J is full".to_owned(),
             seen: 2,
             retried: 4,
             passed: 3,
@@ -73,12 +75,15 @@ mod tests {
             "chance: 3 of 4 retries of this failure passed (75 %)",
             "cost: 1.500 GiB x h of memory, 0.250 core h",
             "wait 30.0 s before it, which saves 0.750 GiB x h",
-            "the next size is below what the failure asks for: there is no more",
+            "the next size is less than this failure asks for: there is no more",
             "what mends it: ask the moon",
         ];
         assert_eq!(lines(&verdict), expected);
         verdict.reason = "broken; ask the moon".to_owned();
         assert_eq!(lines(&verdict).len(), expected.len() - 1);
+        let older = Outlook { signature_line: "the moon is full of 0".to_owned(), ..Outlook::default() };
+        verdict.outlook = Some(older);
+        assert_eq!(lines(&verdict), ["failure: the moon is full of 0"], "an older server tells only that");
         verdict.outlook = Some(Outlook::default());
         assert!(lines(&verdict).is_empty() && lines(&Verdict::default()).is_empty());
     }

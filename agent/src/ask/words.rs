@@ -35,18 +35,6 @@ pub(super) fn oom_origin(origin: OomOrigin) -> String {
     word(origin.as_str_name(), "OOM_ORIGIN_")
 }
 
-/// What attempts on a rung are attempts of.
-pub(super) fn scope(rung: Rung) -> &'static str {
-    match rung {
-        Rung::Exact => "exactly this key",
-        Rung::NoVersion => "this key in other versions",
-        Rung::NoCompiler => "this key with other compilers",
-        Rung::Package => "this package",
-        Rung::BuildSystem => "this build system",
-        Rung::Fleet | Rung::Default | Rung::Unspecified => "the fleet",
-    }
-}
-
 /// For example `no_version`.
 pub(super) fn rung(rung: Rung) -> String {
     word(rung.as_str_name(), "RUNG_")

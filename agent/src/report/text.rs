@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
-use plimsoll_proto::v1::{Phase, Prediction, Quantity, Verdict};
+use plimsoll_proto::{
+    figures,
+    reasons::{self, SizeKind},
+    v1::{Phase, Prediction, Quantity, Verdict},
+};
 
 use super::{
     Facts, advice, curve,
@@ -171,7 +175,7 @@ fn advice_lines(page: &mut Page, facts: &Facts) {
         }
     }
     if let Some(prediction) = &facts.advice.prediction {
-        return page.line("next run", &prediction_words(prediction));
+        return prediction_lines(page, prediction);
     }
     if let Some(problem) = &facts.advice.problem {
         page.line("", &format!("no advice from the server: {}", clean(problem)));
@@ -193,30 +197,27 @@ fn verdict_words(verdict: &Verdict) -> String {
         action => format!("yes, {}", action.replace('_', " ")),
     };
     let cause = cause(verdict.cause()).replace('_', " ");
-    let left = match verdict.attempts_left {
-        1 => "1 attempt left".to_owned(),
-        left => format!("{left} attempts left"),
-    };
+    let left = figures::counted(verdict.attempts_left.into(), "attempt");
     let sure = verdict.confidence * 100.0;
-    format!("{answer}: {cause} ({sure:.0} % sure, {left}); {}", clean(&verdict.reason))
+    format!("{answer}: {cause} ({sure:.0} % sure, {left} left); {}", clean(&verdict.reason))
 }
 
-fn prediction_words(prediction: &Prediction) -> String {
-    let mut parts = Vec::new();
-    let mut add = |name: &str, quantity: Option<&Quantity>, say: fn(u64) -> String| {
-        if let Some(quantity) = quantity {
-            parts.push(format!("{name} {}", say(quantity.value)));
+/// The sizes in one line, each with its reason in one of its own.
+fn prediction_lines(page: &mut Page, prediction: &Prediction) {
+    let shown = [SizeKind::MemoryRequest, SizeKind::MemoryLimit, SizeKind::CpuRequest, SizeKind::BuildJobs];
+    let sizes = || shown.into_iter().filter_map(|kind| Some((kind, kind.of(prediction)?)));
+    let short =
+        |(kind, quantity): (SizeKind, &Quantity)| format!("{} {}", kind.name(), kind.shown(quantity.value));
+    let parts: Vec<String> = sizes().map(short).collect();
+    let from = figures::counted(prediction.attempts.into(), "attempt");
+    let sure = figures::percent(prediction.confidence);
+    page.line("next run", &format!("{} (from {from}, {sure} sure)", parts.join(", ")));
+    for (kind, quantity) in sizes() {
+        let why = reasons::sentence(kind, quantity);
+        if !why.is_empty() {
+            page.line("", &format!("{}: {}", kind.name(), clean(&why)));
         }
-    };
-    let bytes = |value| Bytes(value).to_string();
-    #[expect(clippy::cast_precision_loss, reason = "for people: one digit is shown")]
-    let cores = |value: u64| format!("{:.1}", value as f64 / 1000.0);
-    add("memory request", prediction.memory_request_bytes.as_ref(), bytes);
-    add("limit", prediction.memory_limit_bytes.as_ref(), bytes);
-    add("cpu request", prediction.cpu_request_millicores.as_ref(), cores);
-    add("jobs", prediction.build_jobs.as_ref(), |jobs| jobs.to_string());
-    let from = format!("{} attempts, {:.0} % sure", prediction.attempts, prediction.confidence * 100.0);
-    format!("{} ({from})", parts.join(", "))
+    }
 }
 
 #[cfg(test)]

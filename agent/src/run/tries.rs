@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use plimsoll_proto::v1::{CloseTicketRequest, Exit};
+use plimsoll_proto::{
+    figures,
+    v1::{CloseTicketRequest, Exit},
+};
 use rustix::stdio::stdin;
 use tokio::time::timeout;
 
@@ -178,7 +181,8 @@ impl<'a> Tries<'a> {
                 None
             }
             Next::Again { .. } if self.retried >= acting.retries => {
-                self.say(&format!("does not try again: all {} retries are used up", acting.retries));
+                let allowed = figures::counted_as(acting.retries.into(), "retry is", "retries are");
+                self.say(&format!("does not try again: {allowed} allowed, and none is left"));
                 None
             }
             Next::Again { jobs, wait, why } => {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use plimsoll_proto::reasons::SizeBound;
 use serde::{Deserialize, Serialize};
 
 use super::{AttemptId, Bytes, Millis, NeedGroups};
@@ -85,8 +86,9 @@ pub struct Basis {
     pub quantile: f64,
     /// Factor on top, 1 for none.
     pub margin: f64,
-    /// The floor or the cap that decided; empty if none did.
-    pub bound: String,
+    /// What decided beside the attempts: a floor, a cap, the last attempt.
+    #[serde(with = "bound_text")]
+    pub bound: SizeBound,
     /// How far this number can be trusted, 0 to 1, where that differs from the whole prediction's confidence, which is that of its memory;
     /// `None` where it does not, and in records of earlier releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,6 +99,20 @@ impl Basis {
     /// Nothing is known of the number: it is the configured default, or rests on that.
     pub fn is_default(&self) -> bool {
         self.rung == Rung::Default && self.confidence.is_none()
+    }
+}
+
+/// A bound is a text in JSON and on disk, as on the wire.
+mod bound_text {
+    use plimsoll_proto::reasons::SizeBound;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bound: &SizeBound, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(bound)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<SizeBound, D::Error> {
+        String::deserialize(from).map(|text| SizeBound::parse(&text))
     }
 }
 

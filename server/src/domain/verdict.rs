@@ -111,7 +111,8 @@ pub struct Verdict {
     pub confidence: f64,
     /// What decided, strongest first.
     pub evidence: Vec<EvidenceLine>,
-    /// What the next attempt should ask for; `None` if there should be none.
+    /// What the next attempt should ask for; `None` if there should be none. With [`Action::No`] it is what an attempt would have to ask
+    /// for that a person starts although the attempts are used up.
     pub next: Option<Prediction>,
     /// Attempts that the budget still allows.
     pub attempts_left: u32,
@@ -144,7 +145,7 @@ impl Verdict {
             dropped = true;
         }
         if let Some(signature) = self.outlook.signature.as_mut().filter(|known| !known.line.is_empty()) {
-            signature.line.clear();
+            signature.clear_lines();
             dropped = true;
         }
         dropped
@@ -210,6 +211,18 @@ pub struct Signature {
     pub id: String,
     /// The line it stands for, without what changes from run to run.
     pub line: String,
+    /// The first line of the log that says what went wrong, as it was: of the failure that the signature was made of first. Empty in
+    /// records of earlier releases.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub first: String,
+}
+
+impl Signature {
+    /// Forgets the lines of the log; the failure stays the same.
+    pub(crate) fn clear_lines(&mut self) {
+        self.line.clear();
+        self.first.clear();
+    }
 }
 
 /// What an attempt holds while it runs.

@@ -6,7 +6,7 @@ use crate::{
     domain::{
         Action, Basis, Bytes, Cause, CurveKnown, EvidenceLine, Exit, JobsCurve, JobsPoint, Key, NeedGroup,
         NeedGroups, OomOrigin, Outcome, Outlook, Phase, Predicted, Prediction, Quantity, Resources, Rung,
-        Sample, Source, Summary, UsedAttempt, Verdict,
+        Sample, Signature, Source, Summary, UsedAttempt, Verdict,
     },
     predict::groups::describe,
     retry::Flaky,
@@ -174,7 +174,8 @@ fn rung(rung: Rung) -> pb::Rung {
 
 fn quantity(quantity: Quantity) -> pb::Quantity {
     let Quantity { value, basis: Basis { rung: heaviest, attempts, quantile, margin, bound, .. } } = quantity;
-    let basis = pb::Basis { rung: rung(heaviest).into(), attempts, quantile, margin, bound };
+    let basis =
+        pb::Basis { rung: rung(heaviest).into(), attempts, quantile, margin, bound: bound.to_string() };
     pb::Quantity { value, basis: Some(basis) }
 }
 
@@ -304,6 +305,7 @@ pub(super) fn flaky(flaky: Flaky) -> pb::Flaky {
         key: flaky.key,
         signature: flaky.signature.id,
         signature_line: flaky.signature.line,
+        failure_line: flaky.signature.first,
         retried: flaky.helped.tried,
         passed: flaky.helped.passed,
     }
@@ -331,12 +333,16 @@ pub(super) fn regression(regression: Regression) -> pb::Regression {
 }
 
 fn outlook(outlook: Outlook) -> pb::Outlook {
-    let (signature, signature_line) =
-        outlook.signature.map(|signature| (signature.id, signature.line)).unwrap_or_default();
+    let signature = outlook.signature.unwrap_or(Signature {
+        id: String::new(),
+        line: String::new(),
+        first: String::new(),
+    });
     let cost = outlook.cost.unwrap_or_default();
     pb::Outlook {
-        signature,
-        signature_line,
+        signature: signature.id,
+        signature_line: signature.line,
+        failure_line: signature.first,
         seen: outlook.seen,
         retried: outlook.retried,
         passed: outlook.passed,

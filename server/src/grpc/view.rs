@@ -58,8 +58,10 @@ impl View {
             // the sentence repeats what decided
             HIDDEN.clone_into(&mut verdict.reason);
         }
-        if let Some(outlook) = verdict.outlook.as_mut().filter(|outlook| !outlook.signature_line.is_empty()) {
-            HIDDEN.clone_into(&mut outlook.signature_line);
+        if let Some(outlook) = &mut verdict.outlook {
+            for line in [&mut outlook.signature_line, &mut outlook.failure_line] {
+                hide(line);
+            }
         }
         verdict
     }
@@ -68,7 +70,8 @@ impl View {
     pub(super) fn flaky(&self, flaky: &mut [pb::Flaky]) {
         if self.private.logs && self.private.hides_from(&self.caller, "") {
             for one in flaky {
-                HIDDEN.clone_into(&mut one.signature_line);
+                hide(&mut one.signature_line);
+                hide(&mut one.failure_line);
             }
         }
     }
@@ -80,6 +83,13 @@ impl View {
                 HIDDEN.clone_into(value);
             }
         }
+    }
+}
+
+/// Puts a mark in the place of a text that is there.
+fn hide(text: &mut String) {
+    if !text.is_empty() {
+        HIDDEN.clone_into(text);
     }
 }
 
@@ -112,7 +122,11 @@ mod tests {
         pb::Verdict {
             evidence: vec![line("log", "error: acme"), line("kernel", "oom_kill 1")],
             reason: "The build itself is broken (error: acme)".into(),
-            outlook: Some(pb::Outlook { signature_line: "error: acme".into(), ..pb::Outlook::default() }),
+            outlook: Some(pb::Outlook {
+                signature_line: "error: acme".into(),
+                failure_line: "error: acme".into(),
+                ..pb::Outlook::default()
+            }),
             ..pb::Verdict::default()
         }
     }
@@ -122,7 +136,11 @@ mod tests {
         let summary = view.summary(pb::Summary { key: Some(key()), ..pb::Summary::default() });
         let running = vec![pb::Running { key: Some(key()), ..pb::Running::default() }];
         let watched = view.watched(pb::WatchResponse { running, ended: Vec::new() });
-        let mut flaky = [pb::Flaky { signature_line: "error: acme".into(), ..pb::Flaky::default() }];
+        let mut flaky = [pb::Flaky {
+            signature_line: "error: acme".into(),
+            failure_line: "error: acme".into(),
+            ..pb::Flaky::default()
+        }];
         view.flaky(&mut flaky);
         format!("{summary:?} {watched:?} {:?} {flaky:?}", view.verdict(verdict(), "spack/packages"))
     }
@@ -135,10 +153,10 @@ mod tests {
                 !shown.contains("acme") && shown.contains("build") && shown.contains("oom_kill 1"),
                 "{shown}"
             );
-            assert_eq!(shown.matches(HIDDEN).count(), 6, "{shown}");
+            assert_eq!(shown.matches(HIDDEN).count(), 8, "{shown}");
         }
         let named = shown(&view(&["spack/*"]));
-        assert_eq!(named.matches("acme").count(), 6 - 1, "flaky failures are over all projects: {named}");
+        assert_eq!(named.matches("acme").count(), 8 - 2, "flaky failures are over all projects: {named}");
     }
 
     #[test]

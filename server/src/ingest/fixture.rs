@@ -66,7 +66,8 @@ pub(crate) fn attempt(id: &str) -> Attempt {
 
 /// A verdict on an attempt whose failure has a name.
 pub(super) fn verdict(attempt: &AttemptId) -> Verdict {
-    let signature = Some(Signature { id: "0123456789abcdef".into(), line: "make: *** Error 2".into() });
+    let line = || "make: *** Error 2".to_owned();
+    let signature = Some(Signature { id: "0123456789abcdef".into(), line: line(), first: line() });
     Verdict {
         attempt: attempt.clone(),
         action: Action::AsIs,

@@ -300,7 +300,8 @@ mod tests {
         worker.forget_step(1000 * hour).await;
         let kept = store::read_verdict(&store, &id, 7).await.unwrap().unwrap();
         let texts: Vec<&str> = kept.evidence.iter().map(|line| line.text.as_str()).collect();
-        assert_eq!((texts[1], kept.outlook.signature.as_ref().unwrap().line.as_str()), ("exit code 2", ""));
+        let signature = kept.outlook.signature.as_ref().unwrap();
+        assert_eq!((texts[1], &*signature.line, &*signature.first), ("exit code 2", "", ""));
         assert!(!texts[0].contains("secret") && !kept.reason.contains("secret"), "{}", kept.reason);
         assert_eq!((kept.cause, kept.action, kept.given_unix_ms), (old.cause, old.action, old.given_unix_ms));
         assert_eq!(store::read_verdict(&store, &id, 8).await.unwrap().as_ref(), Some(&young));

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use plimsoll_proto::{figures, reasons::SizeBound};
+
 use super::{
     OperatingSystem, Placement,
     pool::{Largest, Pool},
@@ -193,12 +195,14 @@ fn lower(prediction: &mut Prediction, pool: &Pool) {
     let whole = |bytes: u64| bytes - bytes % Bytes::MIB.0;
     let memory = |most: Option<Bytes>| most.map(|most| (whole(most.0), most.to_string()));
     let milli = |most: Option<Cores>| {
-        most.map(|most| (plimsoll_proto::quantity::millicores(most.0), format!("{most} cores")))
+        most.map(|most| (plimsoll_proto::quantity::millicores(most.0), figures::cores_named(most.0)))
     };
     let lower_to = |quantity: &mut Quantity, most: Option<(u64, String)>| {
         if let Some((most, words)) = most.filter(|(most, _)| *most < quantity.value) {
             quantity.value = most;
-            quantity.basis.bound = format!("pool {} takes {words} at most", pool.name);
+            quantity.basis.bound = SizeBound::Pool { name: pool.name.clone(), most: words };
+            // which share of builds that covers is not known here
+            quantity.basis.quantile = 0.0;
         }
     };
     lower_to(&mut prediction.memory_request, memory(memory_request));
@@ -209,5 +213,5 @@ fn lower(prediction: &mut Prediction, pool: &Pool) {
     let most = prediction.memory_limit.value;
     lower_to(&mut prediction.memory_request, Some((most, Bytes(most).to_string())));
     let most = prediction.cpu_limit.value;
-    lower_to(&mut prediction.cpu_request, Some((most, format!("{most} thousandths of a core"))));
+    lower_to(&mut prediction.cpu_request, Some((most, figures::cores_named(figures::float(most) / 1000.0))));
 }

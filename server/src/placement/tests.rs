@@ -108,7 +108,8 @@ fn sizes_are_lowered_to_the_pool_and_the_answer_says_so() {
     assert_eq!((put.placed.pool.as_str(), put.placed.clamped), ("big", true));
     assert!(put.placed.reason.contains("memory limit of 300.00 GiB is above its 256.00 GiB"), "{put:?}");
     assert_eq!((put.memory_request.value, put.memory_limit.value), (100 * GIB, 256 * GIB));
-    assert_eq!(put.memory_limit.basis.bound, "pool big takes 256.00 GiB at most");
+    assert_eq!(put.memory_limit.basis.bound.to_string(), "pool big takes 256.00 GiB at most");
+    assert!(put.memory_limit.basis.quantile <= 0.0, "it covers another share than the size that was wanted");
     assert_eq!((put.cpu_request.value, put.cpu_limit.value), (4000, 64_000));
     // the runner's maximum in its own spelling: rounded up to whole MiB it would be above that
     let pools = Placement::parse("[[pool]]\nname = \"a\"\nmemory = \"64G\"\n").unwrap();

@@ -3,6 +3,8 @@
 //! What a size goes down from is what was predicted for the newest attempt of the same key, with the same build jobs and the same
 //! input, when it opened. So it is part of the history, and the same history gives the same answer. Increases are not bounded.
 
+use plimsoll_proto::reasons::SizeBound;
+
 use super::{Settings, memory::Sizes, pool::is_near};
 use crate::domain::{Bytes, Fact, History, Key, Quantity, Rung};
 
@@ -18,7 +20,7 @@ pub(super) fn bound(sizes: &mut Sizes, history: &History, key: &Key, settings: &
     hold(&mut sizes.limit, limit, most, settings);
     if sizes.limit.value < sizes.request.value {
         sizes.limit.value = sizes.request.value;
-        "the request".clone_into(&mut sizes.limit.basis.bound);
+        sizes.limit.basis.bound = SizeBound::Request;
     }
 }
 
@@ -41,6 +43,7 @@ fn hold(quantity: &mut Quantity, last: Bytes, most: f64, settings: &Settings) {
         // a cap is lower than what was given before it
         let (size, cap) = settings.bound_memory(least.ceil_mib());
         quantity.value = size.0;
-        quantity.basis.bound = if cap.is_empty() { format!("last size of {last}") } else { cap };
+        quantity.basis.bound =
+            if cap == SizeBound::None { SizeBound::LastSize(last.to_string()) } else { cap };
     }
 }

@@ -42,8 +42,12 @@ fn a_size_goes_down_by_a_quarter_at_most_and_says_what_holds_it() {
     let history = twenty_builds(1000, Some([8000, 16_000]));
     assert_eq!(sizes(&history, &settings(), None), [6000, 12_000]);
     let prediction = predict(&history, &built(0, 1, None).key, &settings());
-    assert_eq!(prediction.memory_limit.basis.bound, "last size of 15.62 GiB");
-    assert!(prediction.reason.ends_with("held by the last size of 15.62 GiB"), "{}", prediction.reason);
+    assert_eq!(prediction.memory_limit.basis.bound.to_string(), "last size of 15.62 GiB");
+    assert!(
+        prediction.reason.ends_with("going down in steps from the last size of 15.62 GiB"),
+        "{}",
+        prediction.reason
+    );
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! Memory grows with the jobs that run side by side (measured: two compiles need 323 MB at `-j1` and 603 MB at `-j2`).
 //! By how much is what the curve says.
 
+use plimsoll_proto::reasons::SizeBound;
+
 use super::{Settings, pool::Pool};
 use crate::domain::{Basis, Key, Quantity, Rung};
 
@@ -11,16 +13,10 @@ const DISTINCT: usize = 16;
 
 /// The build jobs to plan for: asked for, else seen most, else the default.
 pub(super) fn choose(pool: &Pool<'_>, key: &Key, settings: &Settings) -> Quantity {
-    let basis = |rung, attempts, bound: &str| Basis {
-        rung,
-        attempts,
-        quantile: 0.0,
-        margin: 1.0,
-        bound: bound.to_owned(),
-        confidence: None,
-    };
+    let basis =
+        |rung, attempts, bound| Basis { rung, attempts, quantile: 0.0, margin: 1.0, bound, confidence: None };
     if let Some(asked) = key.hints.build_jobs.filter(|jobs| *jobs > 0) {
-        return Quantity { value: u64::from(asked), basis: basis(pool.main_rung(), 0, "asked for") };
+        return Quantity { value: u64::from(asked), basis: basis(pool.main_rung(), 0, SizeBound::AskedFor) };
     }
     let mut seen: Vec<(u32, f64, u32, Rung)> = Vec::new();
     for used in pool.used.iter().filter(|used| !used.fact.censored && used.fact.jobs > 0) {
@@ -39,11 +35,11 @@ pub(super) fn choose(pool: &Pool<'_>, key: &Key, settings: &Settings) -> Quantit
     let most = seen.into_iter().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
     match most {
         Some((jobs, _, attempts, rung)) => {
-            Quantity { value: u64::from(jobs), basis: basis(rung, attempts, "") }
+            Quantity { value: u64::from(jobs), basis: basis(rung, attempts, SizeBound::None) }
         }
         None => Quantity {
             value: u64::from(settings.build_jobs.max(1)),
-            basis: basis(Rung::Default, 0, "default"),
+            basis: basis(Rung::Default, 0, SizeBound::Default),
         },
     }
 }

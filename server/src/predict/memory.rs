@@ -8,6 +8,8 @@
 //! and a margin for hot file pages: a build that gets only its need starves, because the compiler's own text has
 //! no room (measured: need 281 MB, healthy at a limit of 320 MB, starved at 280 MB).
 
+use plimsoll_proto::reasons::SizeBound;
+
 use super::{
     Settings,
     plan::{Plan, REAL_STEP},
@@ -63,18 +65,26 @@ pub(super) fn size(pool: &Pool<'_>, settings: &Settings, price: f64) -> Sizes {
     let roomy = with_pages(need);
     let margin = roomy.as_f64() / need.as_f64().max(1.0);
     let mut limit = quantity(settings, rung, spread.attempts, (roomy, enough.share, margin));
+    if limit.basis.bound.is_cut() {
+        // the share is of the size that is left, not of the one that was wanted, and no room for pages is promised
+        limit.basis.quantile = spread.covered(Bytes(limit.value).as_f64()).clamp(0.0, 1.0);
+        limit.basis.margin = 1.0;
+    }
     let cheap = Plan::new(&spread, price).first();
     let cheap = (Bytes::from_f64(cheap.bytes), cheap.share.clamp(0.0, 1.0), 1.0);
-    let request = quantity(settings, rung, spread.attempts, cheap);
+    let mut request = quantity(settings, rung, spread.attempts, cheap);
+    if request.basis.bound.is_cut() {
+        request.basis.quantile = spread.covered(Bytes(request.value).as_f64()).clamp(0.0, 1.0);
+    }
     // decreases are bounded: while more is unknown than may fail, a preset holds
     if settings.preset && pool.unknown > ceiling && limit.value < settings.memory_limit.0 {
         limit = quantity(settings, rung, spread.attempts, (settings.memory_limit, 0.0, 1.0));
-        "the preset".clone_into(&mut limit.basis.bound);
+        limit.basis.bound = SizeBound::Preset;
     }
     if limit.value < request.value {
         // safety was cheaper than the ceiling asks for; memory above the need costs nothing as a limit
         limit.value = request.value;
-        "the request".clone_into(&mut limit.basis.bound);
+        limit.basis.bound = SizeBound::Request;
     }
     let width = (plain.quantile(0.9).value - plain.quantile(0.1).value) / plain.quantile(0.5).value.max(1.0);
     Sizes { request, limit, width }
@@ -113,8 +123,8 @@ fn quantity(
     (size, quantile, margin): (Bytes, f64, f64),
 ) -> Quantity {
     let (size, mut bound) = settings.bound_memory(size.ceil_mib());
-    if bound.is_empty() && rung == Rung::Default {
-        "default".clone_into(&mut bound);
+    if bound == SizeBound::None && rung == Rung::Default {
+        bound = SizeBound::Default;
     }
     Quantity {
         value: size.0.max(1),

@@ -177,7 +177,7 @@ fn work_out_from<'h>(
     let prediction = Prediction {
         confidence: words::confidence(&pool.shares, sizes.width),
         attempts: pool.attempts(),
-        reason: words::reason(&pool, key, settings, &sizes, (build_jobs.value, lines.memory)),
+        reason: words::reason(&pool, key, &sizes, (build_jobs.value, lines.memory)),
         memory_request: sizes.request,
         memory_limit: sizes.limit,
         cpu_request,

@@ -7,6 +7,8 @@
 
 use std::fmt::Write as _;
 
+use plimsoll_proto::reasons::SizeBound;
+
 use crate::domain::{Bytes, Prediction, Quantity};
 
 /// How many times what trusted attempts say untrusted ones may raise a number to, at most. A change that makes a package need more than
@@ -18,11 +20,7 @@ pub(super) const MOST: u64 = 4;
 /// less than the same times what an unknown package gets. The rest is bounded by the operator's caps alone.
 pub(super) fn raise(own: &mut Prediction, all: Prediction, known: bool, highest: Option<Bytes>) -> bool {
     let (mut raised, mut held) = (false, false);
-    let bound = if known {
-        format!("{MOST} times what trusted attempts say")
-    } else {
-        "what trusted attempts of any project need".to_owned()
-    };
+    let bound = if known { SizeBound::TrustedTimes(MOST) } else { SizeBound::TrustedNeed };
     // a fork's project has no trusted attempts of its own
     let memory = match highest {
         _ if known => Some(0),
@@ -39,6 +37,8 @@ pub(super) fn raise(own: &mut Prediction, all: Prediction, known: bool, highest:
             if is_too_much {
                 own.value = most;
                 own.basis.bound.clone_from(&bound);
+                // which share of builds that covers is not known
+                own.basis.quantile = 0.0;
             }
             (raised, held) = (true, held || is_too_much);
         }
@@ -54,7 +54,7 @@ pub(super) fn raise(own: &mut Prediction, all: Prediction, known: bool, highest:
         own.reason.push_str("; untrusted attempts of this project raise it");
     }
     if held {
-        let _fits = write!(own.reason, ", to {bound} at most");
+        let _fits = write!(own.reason, ", to at most {bound}");
     }
     raised
 }

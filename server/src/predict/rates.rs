@@ -1,5 +1,7 @@
 //! CPU and wall time, from the attempts that succeeded: one that was stopped tells how long it was left alone.
 
+use plimsoll_proto::reasons::SizeBound;
+
 use super::{
     Settings, jobs,
     known::Known,
@@ -46,17 +48,18 @@ fn bounded(settings: &Settings, [request, limit]: [((Cover, u32), Known); 2]) ->
     let quantity = |((cover, attempts), known): ((Cover, u32), Known)| {
         let (cores, mut bound) = settings.bound_cpu(Cores(cover.value / 1000.0));
         let Known { rung, confidence } = known;
-        if bound.is_empty() && attempts == 0 {
-            "default".clone_into(&mut bound);
+        if bound == SizeBound::None && attempts == 0 {
+            bound = SizeBound::Default;
         }
         let value = Millis::from_f64((cores.0 * 1000.0).ceil()).0.max(1);
-        let quantile = cover.share;
+        // which share a cut size covers is not worked out
+        let quantile = if bound.is_cut() { 0.0 } else { cover.share };
         Quantity { value, basis: Basis { rung, attempts, quantile, margin: 1.0, bound, confidence } }
     };
     let (request, mut limit) = (quantity(request), quantity(limit));
     if limit.value < request.value {
         limit.value = request.value;
-        "the request".clone_into(&mut limit.basis.bound);
+        limit.basis.bound = SizeBound::Request;
     }
     [request, limit]
 }
@@ -88,7 +91,7 @@ pub(super) fn wall(pool: &Pool<'_>, settings: &Settings, (build_jobs, shared): (
     let Known { rung, confidence } = Known::of(pool, log);
     let quantity = |cover: Cover| {
         let (attempts, quantile) = (spread.attempts, cover.share);
-        let bound = if attempts > 0 { String::new() } else { "default".to_owned() };
+        let bound = if attempts > 0 { SizeBound::None } else { SizeBound::Default };
         let basis = Basis { rung, attempts, quantile, margin: 1.0, bound, confidence };
         Quantity { value: Millis::from_f64(cover.value).0.max(1), basis }
     };

@@ -1,5 +1,6 @@
 //! What the operator decides: the answer for an unknown key, the price of a failure, and the walls around every size.
 
+use plimsoll_proto::{figures, reasons::SizeBound};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{Bytes, Cores, Millis};
@@ -68,25 +69,25 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// `size` between the floor and the cap, and the words for the one that decided.
-    pub(crate) fn bound_memory(&self, size: Bytes) -> (Bytes, String) {
+    /// `size` between the floor and the cap, and which of them decided.
+    pub(crate) fn bound_memory(&self, size: Bytes) -> (Bytes, SizeBound) {
         if let Some(cap) = self.memory_cap.filter(|cap| *cap < size) {
-            return (cap, format!("cap of {cap}"));
+            return (cap, SizeBound::Cap(cap.to_string()));
         }
         if size < self.memory_floor {
-            return (self.memory_floor, format!("floor of {}", self.memory_floor));
+            return (self.memory_floor, SizeBound::Floor(self.memory_floor.to_string()));
         }
-        (size, String::new())
+        (size, SizeBound::None)
     }
 
-    /// `size` between the floor and the cap, and the words for the one that decided.
-    pub(super) fn bound_cpu(&self, size: Cores) -> (Cores, String) {
+    /// `size` between the floor and the cap, and which of them decided.
+    pub(super) fn bound_cpu(&self, size: Cores) -> (Cores, SizeBound) {
         if let Some(cap) = self.cpu_cap.filter(|cap| cap.0 < size.0) {
-            return (cap, format!("cap of {cap} cores"));
+            return (cap, SizeBound::Cap(figures::cores_named(cap.0)));
         }
         if size.0 < self.cpu_floor.0 {
-            return (self.cpu_floor, format!("floor of {} cores", self.cpu_floor));
+            return (self.cpu_floor, SizeBound::Floor(figures::cores_named(self.cpu_floor.0)));
         }
-        (size, String::new())
+        (size, SizeBound::None)
     }
 }

@@ -160,9 +160,9 @@ fn whoever_claims_to_need_the_largest_machine_raises_what_is_known_to_a_few_time
     }
     let after = predict(&history, &key, &Settings::default());
     assert_eq!(after.memory_limit.value, 4 * before.memory_limit.value, "{}", after.reason);
-    assert_eq!(after.memory_limit.basis.bound, "4 times what trusted attempts say");
+    assert_eq!(after.memory_limit.basis.bound.to_string(), "4 times what trusted attempts say");
     assert!(
-        after.reason.ends_with("raise it, to 4 times what trusted attempts say at most"),
+        after.reason.ends_with("raise it, to at most 4 times what trusted attempts say"),
         "{}",
         after.reason
     );
@@ -218,7 +218,7 @@ fn what_a_fork_claims_where_its_project_has_no_trusted_builds_is_bounded_by_what
     let unknown = predict(&history, &built("q", "another", "1", 1).key, &Settings::default());
     let most = history.highest_need().unwrap().0.max(raise::MOST * unknown.memory_limit.value);
     assert!(prediction.memory_limit.value <= most, "{} of {most}", prediction.memory_limit.value);
-    assert!(prediction.reason.ends_with("to what trusted attempts of any project need at most"));
+    assert!(prediction.reason.ends_with("to at most what trusted attempts of any project need"));
     let failed = Bytes(unknown.memory_limit.value);
     let above = predict_above(&history, &key, &Settings::default(), failed);
     assert!(above > failed && above.0 < 50 << 30, "{above:?}");

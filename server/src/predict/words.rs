@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{Settings, memory::Sizes, pool::Pool};
+use plimsoll_proto::reasons::{self, SizeKind};
+
+use super::{memory::Sizes, pool::Pool};
 use crate::domain::{Bytes, Key, Rung};
 
 /// What a share on a rung is worth: exactly this key is worth all of it, the fleet little.
@@ -26,13 +28,7 @@ pub(super) fn confidence(shares: &[(Rung, f64)], width: f64) -> f64 {
 }
 
 /// One sentence for a CI engineer.
-pub(super) fn reason(
-    pool: &Pool<'_>,
-    key: &Key,
-    settings: &Settings,
-    sizes: &Sizes,
-    jobs: (u64, f64),
-) -> String {
+pub(super) fn reason(pool: &Pool<'_>, key: &Key, sizes: &Sizes, jobs: (u64, f64)) -> String {
     let mut text = who(pool, key);
     let (jobs, slope) = jobs;
     if pool.used.is_empty() {
@@ -42,18 +38,20 @@ pub(super) fn reason(
     if slope > 0.0 {
         let _written = write!(text, " (each job counts {})", Bytes::from_f64(slope));
     }
-    let covered = (1.0 - settings.failure_ceiling.clamp(0.0, 0.5)) * 100.0;
-    let pages = (sizes.limit.basis.margin - 1.0) * 100.0;
-    let _written =
-        write!(text, "; limit covers {covered:.0} % of what is expected, plus {pages:.0} % for file pages");
+    let basis = &sizes.limit.basis;
+    let share = (basis.quantile, basis.margin);
+    let limit = reasons::because(SizeKind::MemoryLimit, sizes.limit.value, share, &basis.bound);
+    if !limit.is_empty() {
+        let _written = write!(text, "; memory limit: {limit}");
+    }
     let stopped = pool.used.iter().filter(|used| used.fact.censored).count();
     if stopped > 0 {
-        let counts =
-            if stopped == 1 { "attempt counts as more than it" } else { "attempts count as more than they" };
-        let _written = write!(text, "; {stopped} stopped {counts} had");
-    }
-    if !sizes.limit.basis.bound.is_empty() {
-        let _written = write!(text, "; held by the {}", sizes.limit.basis.bound);
+        let counts = if stopped == 1 {
+            "1 attempt that memory stopped counts as more than it had".to_owned()
+        } else {
+            format!("{stopped} attempts that memory stopped count as more than they had")
+        };
+        let _written = write!(text, "; {counts}");
     }
     text
 }

@@ -8,6 +8,7 @@
 use super::{
     clues, cpu, reasons,
     rules::{self, Hit, Rules},
+    signature,
 };
 use crate::domain::{Cause, Evidence, EvidenceLine, EvidenceSource, Exit, Outcome, Summary};
 
@@ -26,6 +27,8 @@ pub struct Finding {
     pub mend: Option<String>,
     /// The line of the log that names the failure where no rule knows it.
     pub last_words: Option<String>,
+    /// The first line of the log that says what went wrong, as it was.
+    pub failure_line: Option<String>,
 }
 
 impl Finding {
@@ -86,8 +89,17 @@ pub fn classify(evidence: &Evidence, rules: &Rules) -> Finding {
     found.extend(ended);
     found.extend(ci);
     found.extend(clues::log(&hits, measured));
-    let last_words = if hits.is_empty() { rules::last_words(&evidence.log_tail) } else { None };
-    Finding { last_words, ..decide(&found) }
+    let finding = decide(&found);
+    if hits.is_empty() {
+        let tail = &evidence.log_tail;
+        return Finding {
+            last_words: rules::last_words(tail),
+            failure_line: rules::first_words(tail),
+            ..finding
+        };
+    }
+    let failure_line = signature::line_of(&finding).and_then(|line| clues::hit_of(&hits, line));
+    Finding { failure_line: failure_line.map(|hit| hit.first.clone()), ..finding }
 }
 
 /// The command succeeded. The job around it can have failed all the same, if the cluster or the CI system names a cause.
@@ -162,6 +174,7 @@ fn not_failed(measured: Option<&Summary>) -> Finding {
         lines: lines.into_iter().collect(),
         mend: None,
         last_words: None,
+        failure_line: None,
     }
 }
 
@@ -196,5 +209,6 @@ fn decide(found: &[Clue]) -> Finding {
         lines: lines.collect(),
         mend: winner.and_then(|clue| clue.mend),
         last_words: None,
+        failure_line: None,
     }
 }

@@ -198,9 +198,19 @@ fn is_far_below_limit(summary: &Summary) -> bool {
     limit.is_some_and(|limit| summary.need_peak.as_f64() < NEAR * limit.as_f64())
 }
 
+/// What is shown of a hit.
+fn text_of(hit: &Hit<'_>) -> String {
+    format!("{}: {}", hit.rule.id, hit.line)
+}
+
+/// The hit that a shown line stands for.
+pub(super) fn hit_of<'h, 'r>(hits: &'h [Hit<'r>], shown: &str) -> Option<&'h Hit<'r>> {
+    hits.iter().find(|hit| text_of(hit) == shown)
+}
+
 fn line(hit: &Hit<'_>, measured: Option<&Summary>) -> Clue {
     let kills = measured.and_then(kills_at_limit);
-    let text = format!("{}: {}", hit.rule.id, hit.line);
+    let text = text_of(hit);
     let (cause, confidence): (Cause, f64) = match (hit.rule.sign, hit.rule.cause) {
         // a process was killed, and the kernel says that it was not for memory
         (Some(Sign::Kill), _) if kills == Some(0) => (Cause::Infra, 0.6),

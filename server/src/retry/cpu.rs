@@ -1,5 +1,7 @@
 //! A build that its CPU limit held back until its time was over: the sign, and the CPU to ask for next.
 
+use plimsoll_proto::{figures, reasons::SizeBound};
+
 use super::{classify::Clue, clues::clue};
 use crate::{
     domain::{Cause, Cores, EvidenceSource, Millis, Prediction, Quantity, Summary},
@@ -44,8 +46,8 @@ pub(super) fn grow(next: &mut Prediction, summary: &Summary, settings: &Settings
     let wanted = (summary.cpu.as_f64() + summary.throttled?.as_f64()) / wall;
     let grown = wanted.max(had.0 / (1.0 - HELD_BACK)).min(had.0 * MOST);
     let (grown, bound) = match settings.cpu_cap {
-        Some(cap) if cap.0 < grown => (cap.0, format!("cap of {cap} cores")),
-        _ => (grown, format!("above {had} cores, where it was held back")),
+        Some(cap) if cap.0 < grown => (cap.0, SizeBound::Cap(figures::cores_named(cap.0))),
+        _ => (grown, SizeBound::HeldBack(figures::cores(had.0))),
     };
     if grown <= had.0 {
         return None;
@@ -58,9 +60,9 @@ pub(super) fn grow(next: &mut Prediction, summary: &Summary, settings: &Settings
     Some(Cores(grown))
 }
 
-fn set(quantity: &mut Quantity, cores: f64, bound: &str) {
+fn set(quantity: &mut Quantity, cores: f64, bound: &SizeBound) {
     // a count of millicores: the type only lends its conversion
     quantity.value = Millis::from_f64(cores * 1000.0).0.max(1);
-    bound.clone_into(&mut quantity.basis.bound);
+    quantity.basis.bound = bound.clone();
     quantity.basis.confidence = Some(1.0);
 }

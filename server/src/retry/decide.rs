@@ -1,13 +1,14 @@
 //! The verdict: what the cause asks for, and whether the budget, what was seen before and the price allow it.
 
 use super::{
+    allow::allow,
     classify::Finding,
     lineage, next, outlook,
     pod_sizes::as_its_pod,
-    policy::{Policy, Terms, chance},
+    policy::{Policy, Terms},
     seen::{Helped, Seen},
     signature,
-    wish::{Wish, key, sentence, wish},
+    wish::{Wish, key, wish},
 };
 use crate::{
     domain::{
@@ -32,18 +33,18 @@ pub struct Known<'k> {
 
 /// One failure, weighed.
 #[derive(Debug)]
-struct Case {
-    finding: Finding,
-    cause: Cause,
-    signature: Option<Signature>,
+pub(super) struct Case {
+    pub(super) finding: Finding,
+    pub(super) cause: Cause,
+    pub(super) signature: Option<Signature>,
     /// Other attempts that failed so, at the same commit or in the same job.
-    again: u32,
-    helped: Helped,
-    terms: Terms,
+    pub(super) again: u32,
+    pub(super) helped: Helped,
+    pub(super) terms: Terms,
     /// Attempts that count, this one included.
-    spent: u32,
+    pub(super) spent: u32,
     /// Attempts that the budget still allows.
-    left: u32,
+    pub(super) left: u32,
 }
 
 /// Whether an ended attempt should be tried again, as what, and why: `finding` is how it is classified.
@@ -93,37 +94,6 @@ fn can_be_flaky(finding: &Finding, cause: Cause) -> bool {
     from_log && matches!(cause, Cause::Deterministic | Cause::Unknown | Cause::Infra | Cause::Contention)
 }
 
-/// The wish, or "no" with the rule that forbids it.
-fn allow(wished: Wish, case: &Case, evidence: &Evidence, policy: &Policy) -> (Wish, Option<String>) {
-    if wished.0 == Action::No {
-        return (wished, None);
-    }
-    let no = |rule: String| {
-        let why = sentence(&case.finding, case.cause);
-        ((Action::No, None, format!("{why}, but {rule}")), Some(rule))
-    };
-    if case.left == 0 {
-        return no(format!("all {} attempts are used up", policy.max_attempts));
-    }
-    let unproven = !case.finding.is_proven() && case.cause != Cause::Flaky;
-    if unproven && case.spent > policy.unproven_retries {
-        return no("what is not proven is tried again only so often".to_owned());
-    }
-    if case.spent > case.terms.retries && case.terms.counts {
-        return no(format!("{} gets {} retries", case.cause.as_str(), case.terms.retries));
-    }
-    if unproven && case.again > 0 {
-        return no(format!("this very failure was seen before ({} times)", case.again));
-    }
-    let measured = wished.0 == Action::AsIs && case.helped.tried > 0 && case.terms.counts;
-    let pays = case.helped.rate() * policy.success_value > 1.0;
-    if measured && !pays && chance(&evidence.attempt) >= policy.explore {
-        let Helped { tried, passed } = case.helped;
-        return no(format!("only {passed} of {tried} retries of this failure passed, which does not pay"));
-    }
-    (wished, None)
-}
-
 fn verdict(evidence: &Evidence, case: Case, allowed: Wish, rule: Option<String>) -> Verdict {
     let (action, next, mut reason) = allowed;
     let proven = case.finding.is_proven() && case.finding.cause == Some(case.cause);
@@ -131,7 +101,8 @@ fn verdict(evidence: &Evidence, case: Case, allowed: Wish, rule: Option<String>)
     if let Some(mend) = &mend {
         reason = format!("{reason}; {mend}");
     }
-    let cost = next.as_ref().map(outlook::cost);
+    // a size for a person costs nothing before that person decides
+    let cost = next.as_ref().filter(|_| action != Action::No).map(outlook::cost);
     let (wait, saves) = cost.map_or_else(Default::default, |cost| {
         if action == Action::Bigger {
             // what was short is there at once
@@ -189,7 +160,7 @@ fn nothing_to_retry(evidence: &Evidence, finding: Finding, policy: &Policy) -> V
 }
 
 fn is_clamped(next: &Prediction) -> bool {
-    [&next.memory_limit, &next.memory_request].iter().any(|size| size.basis.bound.starts_with("cap of"))
+    [&next.memory_limit, &next.memory_request].iter().any(|size| size.basis.bound.is_cut())
 }
 
 fn was_taken_away(earlier: &Brief) -> bool {

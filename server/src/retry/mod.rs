@@ -7,12 +7,14 @@
 //!          -> classify   the cause, by the strongest clue
 //!          -> signature  what the failure is called; seen: what became of it before; lineage: what came before
 //!          -> wish       what the cause asks for; next, cpu: the size, from what was measured
-//!          -> decide     the verdict, within the budget of policy; outlook: cost and wait
+//!          -> allow      whether the budget of policy, and what became of such failures, allow it
+//!          -> decide     the verdict; outlook: cost and wait
 //! ```
 //!
 //! Pure: no I/O, no clock; the same evidence and history give the same verdict. Anybody can write a line into a log, so
 //! a log alone never grows a size and never buys more than one retry.
 
+mod allow;
 mod classify;
 mod clues;
 mod cpu;

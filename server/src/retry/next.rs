@@ -1,16 +1,72 @@
 //! The next allocation: what the attempt had, and only the dimension that was short grows.
 
+use plimsoll_proto::{limits, reasons::SizeBound};
+
 use super::Policy;
 use crate::{
-    domain::{Bytes, Cores, Evidence, Millis, Prediction, Quantity, Summary},
+    domain::{Bytes, Cores, Evidence, Millis, Prediction, Quantity, Resources, Summary},
     predict::Settings,
 };
 
 /// Confidence from which a prediction speaks for this build, and not for the default or the fleet.
 const HISTORY_SAYS: f64 = 0.3;
+/// A size within this share of the cap is at the cap: so small a step is no bigger place.
+const NO_STEP: f64 = 0.05;
 
 /// The size that the history suggests above one that was too little.
 pub(super) type Above<'a> = &'a dyn Fn(Bytes) -> Bytes;
+
+/// Where memory stopped an attempt: what the next size is about, whatever the attempt had asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StoppedAt {
+    /// What is proven to be too little.
+    pub(super) size: Bytes,
+    /// Nothing was measured: it is the limit that is predicted for such a build.
+    pub(super) is_assumed: bool,
+}
+
+impl StoppedAt {
+    /// The limit that held, or the need above it that was seen; without both, what is predicted for it.
+    pub(super) fn of(predicted: &Prediction, measured: Option<&Summary>) -> Self {
+        let limit = |summary: &Summary| sizes_had(&summary.resources).limit;
+        let stopped = measured.map(Summary::stopped_at).filter(|size| is_size(*size));
+        let predicted = &predicted.memory_limit;
+        // the sizes of its pod stand in the prediction, where they are known
+        let is_assumed = predicted.basis.bound != SizeBound::LastAttempt;
+        let known = stopped.or_else(|| measured.and_then(limit)).map(|size| Self { size, is_assumed: false });
+        known.unwrap_or(Self { size: Bytes(predicted.value), is_assumed })
+    }
+
+    /// No larger place is left: less than a step that could help is missing.
+    pub(super) fn is_at(self, cap: Bytes) -> bool {
+        self.size.as_f64() * (1.0 + NO_STEP) > cap.as_f64()
+    }
+
+    fn bound(self) -> SizeBound {
+        let size = self.size.to_string();
+        if self.is_assumed { SizeBound::MayHaveHad(size) } else { SizeBound::Stopped(size) }
+    }
+}
+
+/// Memory that an attempt had, as far as that was a size: 0 is none, and more than any machine has is no limit.
+#[derive(Debug, Clone, Copy)]
+struct SizesHad {
+    request: Option<Bytes>,
+    limit: Option<Bytes>,
+    /// It asked for more than its limit let it have, so it had its limit.
+    is_cut: bool,
+}
+
+fn is_size(size: Bytes) -> bool {
+    (1..=limits::MEMORY_BYTES).contains(&size.0)
+}
+
+fn sizes_had(had: &Resources) -> SizesHad {
+    let limit = had.memory_limit.filter(|size| is_size(*size));
+    let asked = had.memory_request.filter(|size| is_size(*size)).or(limit);
+    let is_cut = asked.zip(limit).is_some_and(|(asked, limit)| asked > limit);
+    SizesHad { request: if is_cut { limit } else { asked }, limit, is_cut }
+}
 
 /// What to ask for if the next attempt is like the one that ended; what is not known of it is predicted.
 pub(super) fn as_it_was(
@@ -20,50 +76,56 @@ pub(super) fn as_it_was(
 ) -> Prediction {
     let mut next = predicted.clone();
     let Some(had) = measured.map(|summary| summary.resources) else { return next };
-    let memory = |quantity: &mut Quantity, size: Option<Bytes>| {
+    let memory = |quantity: &mut Quantity, size: Option<Bytes>, kept: SizeBound| {
         if let Some(size) = size {
             let (size, bound) = settings.bound_memory(size);
-            keep(quantity, size.0, bound);
+            keep(quantity, size.0, if bound == SizeBound::None { kept } else { bound });
         }
     };
-    memory(&mut next.memory_limit, had.memory_limit);
-    memory(&mut next.memory_request, had.memory_asked());
+    let sizes = sizes_had(&had);
+    let kept = if sizes.is_cut { SizeBound::LastLimit } else { SizeBound::LastAttempt };
+    memory(&mut next.memory_limit, sizes.limit, SizeBound::LastAttempt);
+    memory(&mut next.memory_request, sizes.request, kept);
     let cpu = |quantity: &mut Quantity, size: Option<Cores>| {
         if let Some(size) = size {
             // a count of millicores: the type only lends its conversion
-            keep(quantity, Millis::from_f64(size.0 * 1000.0).0.max(1), String::new());
+            keep(quantity, Millis::from_f64(size.0 * 1000.0).0.max(1), SizeBound::LastAttempt);
             // whatever is known of others, this is what it had
             quantity.basis.confidence = Some(1.0);
         }
     };
-    cpu(&mut next.cpu_request, had.cpu_request);
+    let most = had.cpu_limit.map_or(f64::INFINITY, |limit| limit.0);
+    cpu(&mut next.cpu_request, had.cpu_request.map(|asked| Cores(asked.0.min(most))));
     cpu(&mut next.cpu_limit, had.cpu_limit);
     order(&mut next);
     next
 }
 
-fn keep(quantity: &mut Quantity, value: u64, bound: String) {
+/// Sets a number that no attempt of the history decided.
+fn keep(quantity: &mut Quantity, value: u64, bound: SizeBound) {
     quantity.value = value;
     quantity.basis.quantile = 0.0;
     quantity.basis.margin = 1.0;
-    quantity.basis.bound = if bound.is_empty() { "as the last attempt had".to_owned() } else { bound };
+    quantity.basis.attempts = 0;
+    quantity.basis.bound = bound;
 }
 
+/// What was asked for before is kept; the side that was only predicted gives way, and says so.
 fn order(next: &mut Prediction) {
-    // what was asked for before is kept; the side that was only predicted gives way
-    next.memory_limit.value = next.memory_limit.value.max(next.memory_request.value);
-    next.cpu_limit.value = next.cpu_limit.value.max(next.cpu_request.value);
-}
-
-/// The largest memory that the attempt is known to have had or used.
-pub(super) fn memory_had(predicted: &Prediction, measured: Option<&Summary>) -> Bytes {
-    let known =
-        measured.map(|summary| summary.resources.memory_limit.unwrap_or_default().max(summary.stopped_at()));
-    known.filter(|size| size.0 > 0).unwrap_or(Bytes(predicted.memory_limit.value))
+    let raise = |limit: &mut Quantity, request: &Quantity| {
+        if limit.value < request.value {
+            keep(limit, request.value, SizeBound::Request);
+        }
+    };
+    raise(&mut next.memory_limit, &next.memory_request);
+    raise(&mut next.cpu_limit, &next.cpu_request);
 }
 
 /// Memory for an attempt that had too little: what the history says of builds that need more than where it was stopped, or
 /// where its own growth leads if that is more; the operator's factor where nothing is known. Never above the cap.
+///
+/// What it asked for beyond where it was stopped it never had, so that counts for nothing. A limit of its own that was not short,
+/// because another one held, stays where the history does not know better.
 pub(super) fn grow_memory(
     next: &mut Prediction,
     predicted: &Prediction,
@@ -72,38 +134,34 @@ pub(super) fn grow_memory(
 ) {
     let (settings, policy, above) = policies;
     let measured = evidence.measured.as_deref();
-    let stopped = measured
-        .map(Summary::stopped_at)
-        .filter(|size| size.0 > 0)
-        .unwrap_or_else(|| memory_had(predicted, measured));
-    let least = Bytes(stopped.0.saturating_add(policy.grow_least.0));
-    let factor = if policy.grow_factor.is_finite() { policy.grow_factor.max(1.0) } else { 1.0 };
+    let stopped = StoppedAt::of(predicted, measured);
     let known = predicted.confidence >= HISTORY_SAYS;
-    let forecast = if known { forecast(evidence, predicted, stopped) } else { Bytes(0) };
-    let step = if known { above(stopped) } else { Bytes::from_f64(stopped.as_f64() * factor) };
+    let step =
+        if known { above(stopped.size) } else { Bytes::from_f64(stopped.size.as_f64() * factor(policy)) };
+    let least = Bytes(stopped.size.0.saturating_add(policy.grow_least.0));
+    let forecast = if known { forecast(evidence, predicted, stopped.size) } else { Bytes(0) };
     let grown = step.max(least).max(forecast).ceil_mib();
-    let had = measured.map(|summary| summary.resources).unwrap_or_default();
-    for (quantity, predicted, had) in [
-        (&mut next.memory_limit, &predicted.memory_limit, had.memory_limit),
-        (&mut next.memory_request, &predicted.memory_request, had.memory_asked()),
-    ] {
-        let had = had.unwrap_or_default();
-        if known && predicted.value > grown.max(had).0 {
+    let own = measured.and_then(|summary| sizes_had(&summary.resources).limit);
+    let grow = |quantity: &mut Quantity, predicted: &Quantity| {
+        if known && predicted.value > grown.0 {
             *quantity = predicted.clone();
-            continue;
-        }
-        // somebody else's limit stopped it far below its own, which then was not short: it stays as it was
-        if had > grown {
-            continue;
+            return;
         }
         let (size, bound) = settings.bound_memory(grown);
-        keep(quantity, size.0, bound);
-        quantity.basis.margin = size.as_f64() / stopped.as_f64().max(1.0);
-        if quantity.basis.bound.starts_with("as the") {
-            quantity.basis.bound = format!("above {stopped}, where it was stopped");
-        }
+        keep(quantity, size.0, if bound == SizeBound::None { stopped.bound() } else { bound });
+        quantity.basis.margin = size.as_f64() / stopped.size.as_f64().max(1.0);
+        // the history chose how large the step is
+        quantity.basis.attempts = if known { predicted.basis.attempts } else { 0 };
+    };
+    grow(&mut next.memory_request, &predicted.memory_request);
+    if known || own.is_none_or(|own| own <= grown) {
+        grow(&mut next.memory_limit, &predicted.memory_limit);
     }
     order(next);
+}
+
+fn factor(policy: &Policy) -> f64 {
+    if policy.grow_factor.is_finite() { policy.grow_factor.max(1.0) } else { 1.0 }
 }
 
 /// Where the need would be if it went on growing as it did before the end, for as long as half of the attempts take. At most
@@ -120,21 +178,24 @@ fn forecast(evidence: &Evidence, predicted: &Prediction, stopped: Bytes) -> Byte
 /// More time for an attempt that used all of its own.
 pub(super) fn grow_time(next: &mut Prediction, measured: Option<&Summary>, policy: &Policy) {
     let Some(wall) = measured.map(|summary| summary.wall).filter(|wall| wall.0 > 0) else { return };
-    let factor = if policy.grow_factor.is_finite() { policy.grow_factor.max(1.0) } else { 1.0 };
-    let longer = Millis::from_f64(wall.as_f64() * factor);
+    let longer = Millis::from_f64(wall.as_f64() * factor(policy));
     for (quantity, time) in [(&mut next.wall_p50, wall), (&mut next.wall_p95, longer)] {
         if quantity.value < time.0 {
-            quantity.value = time.0;
-            quantity.basis.bound = format!("above {wall}, which was not enough");
+            keep(quantity, time.0, SizeBound::TooShort(wall.to_string()));
         }
     }
 }
 
 /// Half of the build jobs in the largest place there is.
 pub(super) fn fewer_jobs(next: &mut Prediction, jobs: u64, cap: Bytes) {
-    next.build_jobs.value = (jobs / 2).max(1);
-    next.build_jobs.basis.bound = format!("half of {jobs}, because {cap} is the most memory there is");
+    keep(&mut next.build_jobs, (jobs / 2).max(1), SizeBound::HalfOf { jobs, most: cap.to_string() });
     for quantity in [&mut next.memory_request, &mut next.memory_limit] {
-        keep(quantity, cap.0.max(1), format!("cap of {cap}"));
+        keep(quantity, cap.0.max(1), SizeBound::Cap(cap.to_string()));
     }
+}
+
+/// As many build jobs as fit into the most memory there is.
+pub(super) fn jobs_that_fit(next: &mut Prediction, jobs: u64) {
+    let most = Bytes(next.memory_limit.value).to_string();
+    keep(&mut next.build_jobs, jobs, SizeBound::RoomIn(most));
 }

@@ -56,11 +56,12 @@ pub(super) enum Sign {
     Alloc,
 }
 
-/// A rule that matched, and the last line that did.
+/// A rule that matched, the last line that did, and the first: of several errors the first is the one that the others follow from.
 #[derive(Debug)]
 pub(super) struct Hit<'r> {
     pub(super) rule: &'r Rule,
     pub(super) line: String,
+    pub(super) first: String,
 }
 
 /// Rules that are compiled together.
@@ -84,6 +85,9 @@ static BUILT_IN: LazyLock<Arc<Rules>> = LazyLock::new(|| {
     let rules = parse(include_str!("rules.toml")).unwrap_or_default();
     Arc::new(Rules::compile(rules).unwrap_or_default())
 });
+/// A line that begins to say what went wrong: the word for it, and a colon.
+static BEGINS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?i-u:(?:error|fatal|fail|failed|failure|exception|panic|abort) ?:)").ok());
 static WORDS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i-u:error|fatal|fail|abort|exception|panic|cannot|unable)").ok());
 
@@ -127,15 +131,33 @@ impl Rules {
         self.rules.is_empty()
     }
 
-    /// Rules that match the end of `log`, with the last line of each; the one that matched last comes first.
+    /// Rules that match the end of `log`, with the last line and the first of each; the one that matched last comes first.
     pub(super) fn read(&self, log: &str) -> Vec<Hit<'_>> {
         let mut hits: Vec<Hit<'_>> = Vec::new();
-        let mut unseen: Vec<Option<&Rule>> = self.rules.iter().map(Some).collect();
+        // where the hit of each rule stands
+        let mut places: Vec<Option<usize>> = vec![None; self.rules.len()];
         for line in End::of(log).rev() {
-            let first = matches(&self.sets, line).into_iter().filter_map(|at| unseen.get_mut(at)?.take());
-            hits.extend(first.map(|rule| Hit { rule, line: shown(line.trim()) }));
+            self.note_line(line, &mut hits, &mut places);
         }
         hits
+    }
+
+    fn note_line<'r>(&'r self, line: &str, hits: &mut Vec<Hit<'r>>, places: &mut [Option<usize>]) {
+        for at in matches(&self.sets, line) {
+            if let (Some(rule), Some(place)) = (self.rules.get(at), places.get_mut(at)) {
+                note(hits, place, rule, shown(line.trim()));
+            }
+        }
+    }
+}
+
+/// A line that a rule matches, in a log that is read from its end: the line of a new hit, or an earlier one of a hit that is known.
+fn note<'r>(hits: &mut Vec<Hit<'r>>, place: &mut Option<usize>, rule: &'r Rule, line: String) {
+    if let Some(hit) = place.and_then(|place| hits.get_mut(place)) {
+        hit.first = line;
+    } else {
+        *place = Some(hits.len());
+        hits.push(Hit { rule, first: line.clone(), line });
     }
 }
 
@@ -143,6 +165,14 @@ impl Rules {
 pub(super) fn last_words(log: &str) -> Option<String> {
     let speaks = |line: &&str| WORDS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)));
     End::of(log).rev().find(speaks).map(|line| shown(line.trim()))
+}
+
+/// The first line that names an error in general words; the last words where none does.
+pub(super) fn first_words(log: &str) -> Option<String> {
+    let end = End::of(log);
+    let begins = |line: &&str| BEGINS.as_ref().is_some_and(|words| words.is_match(start(line, LINE)));
+    let first = end.rev().filter(begins).last().map(|line| shown(line.trim()));
+    first.or_else(|| last_words(log))
 }
 
 /// The last line in which GitLab's runner says that the job failed. It is the end of the log: a build that prints the same

@@ -93,7 +93,7 @@ impl Seen {
             failures: VecDeque::new(),
         });
         if entry.signature.line.is_empty() {
-            entry.signature.line.clone_from(&signature.line);
+            entry.signature.clone_from(signature);
         }
         let list = &mut entry.failures;
         if list.iter().any(|failure| failure.attempt == verdict.attempt) {
@@ -122,7 +122,7 @@ impl Seen {
                 failure.has_line &= !lost.contains(&(signature.id.as_str(), &failure.attempt));
             }
             if !failures.iter().any(|failure| failure.has_line) {
-                signature.line.clear();
+                signature.clear_lines();
             }
         }
     }
@@ -203,7 +203,8 @@ mod tests {
     use crate::domain::Outlook;
 
     fn failed(attempt: &str, line: &str) -> Verdict {
-        let signature = Some(Signature { id: "0123456789abcdef".into(), line: line.into() });
+        let signature =
+            Some(Signature { id: "0123456789abcdef".into(), line: line.into(), first: line.into() });
         Verdict {
             attempt: AttemptId::parse(attempt).unwrap(),
             action: Action::AsIs,

@@ -13,13 +13,18 @@ const HASH: usize = 7;
 
 /// The signature of a failure; `None` if no line of the log says what went wrong.
 pub(super) fn of(finding: &Finding) -> Option<Signature> {
+    let line = normalise(line_of(finding).or(finding.last_words.as_deref())?);
+    let id = format!("{:016x}", hash(finding.cause.unwrap_or(Cause::Unknown).as_str(), &line));
+    Some(Signature { id, line, first: finding.failure_line.clone().unwrap_or_default() })
+}
+
+/// The line of the log that a rule knows and that says most.
+pub(super) fn line_of(finding: &Finding) -> Option<&str> {
     let from_log = |supports: bool| {
         let mut lines = finding.lines.iter().filter(|line| line.source == EvidenceSource::Log);
         lines.find(|line| line.supports == supports).map(|line| line.text.as_str())
     };
-    let line = normalise(from_log(true).or_else(|| from_log(false)).or(finding.last_words.as_deref())?);
-    let id = format!("{:016x}", hash(finding.cause.unwrap_or(Cause::Unknown).as_str(), &line));
-    Some(Signature { id, line })
+    from_log(true).or_else(|| from_log(false))
 }
 
 /// The same in every release, because it is kept on disk.

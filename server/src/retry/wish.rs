@@ -1,6 +1,13 @@
 //! What a cause asks for, before the budget: the action, the next size, and the sentence that says why.
 
-use super::{classify::Finding, cpu, next, policy::Policy};
+use plimsoll_proto::{figures, reasons::SizeBound};
+
+use super::{
+    classify::Finding,
+    cpu,
+    next::{self, StoppedAt},
+    policy::Policy,
+};
 use crate::{
     domain::{Action, Bytes, Cause, Evidence, Prediction, Summary},
     predict::Settings,
@@ -25,52 +32,61 @@ pub(super) fn wish(
     let measured = evidence.measured.as_deref();
     let mut next = next::as_it_was(&predicted, measured, settings);
     if cause.is_final() && policy.terms(key(evidence), cause).retries > 0 {
-        return (Action::AsIs, Some(next), format!("{why}, and the policy asks for a retry all the same"));
+        return (Action::AsIs, Some(next), format!("{why}: retry all the same, as the retry policy asks"));
     }
     match cause {
         Cause::Oom | Cause::Starved if finding.confidence >= policy.grow_from && finding.is_proven() => {
             more_memory(evidence, &why, (next, predicted), policies)
         }
-        Cause::Oom | Cause::Starved => (
-            Action::AsIs,
-            Some(next),
-            format!("{why}, which proves nothing, so once more with the same size"),
-        ),
-        Cause::Timeout if measured.is_some_and(stood_still) => {
-            (Action::AsIs, Some(next), format!("{why}, and it stood still, so more time would not help"))
+        Cause::Oom | Cause::Starved => {
+            let agent =
+                if measured.is_none() { "run it with the agent to be sure, or " } else { "or run it " };
+            let reason = format!(
+                "{why}: no kernel or container evidence proves it, so retry with the same size; {agent}with fewer build jobs"
+            );
+            (Action::AsIs, Some(next), reason)
         }
-        Cause::Timeout => {
+        Cause::Timeout if !measured.is_some_and(stood_still) => {
             next::grow_time(&mut next, measured, policy);
-            (Action::Longer, Some(next), format!("{why}, and it was still working, so with more time"))
-        }
-        Cause::Deterministic => (Action::No, None, format!("{why}, it would fail again in the same way")),
-        Cause::Canceled => (Action::No, None, format!("{why}, it was ended on purpose")),
-        Cause::ToolOom => (
-            Action::No,
-            None,
-            format!("{why}; more memory helps only a tool that is told to use it: raise its own limit"),
-        ),
-        Cause::Configuration => {
-            (Action::No, None, format!("{why}; it stays so until somebody changes the set-up"))
-        }
-        Cause::DiskFull | Cause::EphemeralStorage => {
-            (Action::Elsewhere, Some(next), format!("{why}, so in a place with more room on its disk"))
-        }
-        Cause::Infra if measured.is_some_and(Summary::was_killed_by_host) => {
-            (Action::Elsewhere, Some(next), format!("{why}, so on another machine, with the size it had"))
-        }
-        Cause::Infra => {
-            (Action::AsIs, Some(next), format!("{why}, which is not the build's fault, so as it was"))
+            let working = if measured.is_some() { "it was still working, so " } else { "" };
+            (Action::Longer, Some(next), format!("{why}: {working}retry with more time"))
         }
         Cause::Contention => match measured.and_then(|summary| cpu::grow(&mut next, summary, settings)) {
-            Some(cores) => (Action::Bigger, Some(next), format!("{why}, so with {cores} cores")),
-            None => (Action::AsIs, Some(next), format!("{why}, so as it was, later")),
+            Some(cores) => {
+                let cores = figures::cores_named(cores.0);
+                (Action::Bigger, Some(next), format!("{why}: retry with a limit of {cores}"))
+            }
+            None => (Action::AsIs, Some(next), format!("{why}: retry later, with the same size")),
         },
-        Cause::Flaky => (Action::AsIs, Some(next), format!("{why}, so as it was")),
-        Cause::Preempted | Cause::NodeLost | Cause::EvictedByNode => {
-            (Action::AsIs, Some(next), format!("{why}, the place was taken away, so as it was"))
+        Cause::DiskFull | Cause::EphemeralStorage => {
+            (Action::Elsewhere, Some(next), format!("{why}: retry on a machine with more free disk"))
         }
-        Cause::Unknown => (Action::AsIs, Some(next), format!("{why}, so once more as it was")),
+        Cause::Infra if measured.is_some_and(Summary::was_killed_by_host) => {
+            (Action::Elsewhere, Some(next), format!("{why}: retry on another machine, with the same size"))
+        }
+        cause if cause.is_final() => (Action::No, None, format!("{why}: {}", no_retry(cause))),
+        cause => (Action::AsIs, Some(next), format!("{why}: {}", same_again(cause))),
+    }
+}
+
+/// Why a retry of what stays broken is worth nothing, or what has to be done first.
+fn no_retry(cause: Cause) -> &'static str {
+    match cause {
+        Cause::ToolOom => "raise that limit; more memory for the job alone does not help",
+        Cause::Configuration => "change the set-up first, a retry would fail in the same way",
+        Cause::Canceled => "no retry is wanted",
+        _ => "a retry would fail in the same way",
+    }
+}
+
+/// What to do where nothing has to grow.
+fn same_again(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Timeout => "it used almost no CPU, so more time would not help; retry with the same time",
+        Cause::Infra | Cause::Preempted | Cause::NodeLost | Cause::EvictedByNode => {
+            "the build is not at fault, so retry with the same size"
+        }
+        _ => "retry with the same size",
     }
 }
 
@@ -81,36 +97,51 @@ fn more_memory(
     policies: (&Settings, &Policy, next::Above<'_>),
 ) -> Wish {
     let (settings, ..) = policies;
-    let measured = evidence.measured.as_deref();
-    let had = next::memory_had(&predicted, measured);
-    // sizes are rounded to MiB, so a place counts as the largest if less than one is missing
-    if let Some(cap) = settings.memory_cap.filter(|cap| had.0.saturating_add(Bytes::MIB.0) > cap.0) {
-        let jobs = key(evidence).hints.build_jobs.map_or(predicted.build_jobs.value, u64::from);
-        if jobs <= 1 {
-            return (Action::No, None, format!("{why} in the largest place ({cap}) with a single build job"));
-        }
-        next::fewer_jobs(&mut next, jobs, cap);
-        let fewer = next.build_jobs.value;
-        return (
-            Action::FewerJobs,
-            Some(next),
-            format!("{why} and {cap} is the most there is, so with -j{fewer}"),
-        );
+    let stopped = StoppedAt::of(&predicted, evidence.measured.as_deref());
+    if let Some(cap) = settings.memory_cap.filter(|cap| stopped.is_at(*cap)) {
+        let why = format!("{why}, and there is no more memory than {cap}");
+        return match build_jobs(evidence, &predicted) {
+            Some(jobs) if jobs > 1 => {
+                next::fewer_jobs(&mut next, jobs, cap);
+                let fewer = next.build_jobs.value;
+                (Action::FewerJobs, Some(next), format!("{why}: retry with -j{fewer} instead of -j{jobs}"))
+            }
+            Some(_one) => {
+                let reason = format!("{why}: with only one build job, a retry would fail in the same way");
+                (Action::No, None, reason)
+            }
+            None => {
+                let reason = format!("{why}: run it with fewer build jobs (how many it ran is not known)");
+                (Action::No, None, reason)
+            }
+        };
     }
     next::grow_memory(&mut next, &predicted, evidence, policies);
     let limit = Bytes(next.memory_limit.value);
-    if let Some(jobs) = jobs_that_fit(evidence, &next, (settings, policies.1)) {
-        next.build_jobs.value = jobs;
-        next.build_jobs.basis.bound = format!("what {limit} has room for, which is the most memory there is");
-        let reason = format!("{why}, so with {limit}, which is the most there is, and with -j{jobs}");
+    let with = format!("{why}: retry with a memory limit of {limit}");
+    let cut = next.memory_limit.basis.bound.is_cut();
+    if let Some((jobs, had)) = jobs_that_fit(evidence, &next, (settings, policies.1)) {
+        next::jobs_that_fit(&mut next, jobs);
+        let reason = format!("{with}, the most there is, and with -j{jobs} instead of -j{had}");
         return (Action::Bigger, Some(next), reason);
     }
-    (Action::Bigger, Some(next), format!("{why}, so with {limit}"))
+    (Action::Bigger, Some(next), if cut { with + ", the most there is" } else { with })
 }
 
-/// Fewer build jobs, if the cap leaves the next size below a real step above where the attempt was stopped: as many as fit in
-/// proportion. `None` if the size suffices, or if it is not known how many jobs there were.
-fn jobs_that_fit(evidence: &Evidence, next: &Prediction, policies: (&Settings, &Policy)) -> Option<u64> {
+/// Build jobs that the attempt ran, as far as that is known: a default that nothing stands behind says nothing about it.
+fn build_jobs(evidence: &Evidence, predicted: &Prediction) -> Option<u64> {
+    let said = key(evidence).hints.build_jobs.map(u64::from).filter(|jobs| *jobs > 0);
+    let usual = Some(&predicted.build_jobs).filter(|jobs| jobs.basis.bound != SizeBound::Default);
+    said.or_else(|| usual.map(|jobs| jobs.value))
+}
+
+/// Fewer build jobs than there were, and those: if the cap leaves the next size below a real step above where the attempt was
+/// stopped, as many as fit in proportion. `None` if the size suffices, or if it is not known how many jobs there were.
+fn jobs_that_fit(
+    evidence: &Evidence,
+    next: &Prediction,
+    policies: (&Settings, &Policy),
+) -> Option<(u64, u64)> {
     let (settings, policy) = policies;
     let cap = settings.memory_cap.filter(|cap| next.memory_limit.value >= cap.0)?;
     let stopped = evidence.measured.as_deref().map(Summary::stopped_at)?;
@@ -118,15 +149,20 @@ fn jobs_that_fit(evidence: &Evidence, next: &Prediction, policies: (&Settings, &
     let jobs = u64::from(key(evidence).hints.build_jobs.filter(|jobs| *jobs > 1)?);
     // a count of jobs: the type only lends its conversion
     let fit = Bytes::from_f64((Bytes(jobs).as_f64() * cap.as_f64() / wanted.max(1.0)).floor()).0;
-    (fit < jobs).then_some(fit.max(1))
+    (fit < jobs).then_some((fit.max(1), jobs))
 }
 
 /// The cause and the strongest line for it.
 pub(super) fn sentence(finding: &Finding, cause: Cause) -> String {
     let decided = finding.lines.iter().find(|line| line.supports && Some(line.source) == finding.decided_by);
+    let words = match cause {
+        Cause::Oom if !finding.is_proven() => "it probably ran out of memory",
+        Cause::Starved if !finding.is_proven() => "it probably starved at its memory limit",
+        cause => words(cause),
+    };
     match decided {
-        Some(line) => format!("{} ({})", words(cause), line.text),
-        None => words(cause).to_owned(),
+        Some(line) => format!("{words} ({})", line.text),
+        None => words.to_owned(),
     }
 }
 
@@ -147,19 +183,19 @@ fn words(cause: Cause) -> &'static str {
     match cause {
         Cause::Oom => "it ran out of memory",
         Cause::Starved => "it starved at its memory limit",
-        Cause::Timeout => "its time was over",
+        Cause::Timeout => "it ran out of time",
         Cause::Deterministic => "the build itself is broken",
-        Cause::Infra => "there was trouble outside the build",
+        Cause::Infra => "something outside the build failed",
         Cause::Preempted => "it was preempted",
         Cause::DiskFull => "a disk was full",
         Cause::Canceled => "it was canceled",
         Cause::ToolOom => "a tool reached a memory limit of its own",
         Cause::EphemeralStorage => "it used up the storage of its pod",
-        Cause::NodeLost => "its node is gone",
-        Cause::EvictedByNode => "its node threw it out",
+        Cause::NodeLost => "its node was lost",
+        Cause::EvictedByNode => "its node evicted it",
         Cause::Contention => "it did not get what it needed in time",
-        Cause::Flaky => "it fails now and then, and passed when it was tried again",
-        Cause::Configuration => "the CI system or the runner is set up in a way that cannot work",
-        Cause::Unknown => "nothing known explains the failure",
+        Cause::Flaky => "this failure went away on a retry before",
+        Cause::Configuration => "the CI system or the runner is misconfigured",
+        Cause::Unknown => "no known cause explains the failure",
     }
 }

@@ -127,7 +127,7 @@ async fn the_last_exit_code_counts_and_the_verdict_on_it() {
     let codes = ["--exit-code-for", "elsewhere=85"];
     let ran = run(&agent, &[&["--retry-in-place", "1"], &codes[..]].concat(), script).await;
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("all 1 retries are used up"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("1 retry is allowed, and none is left"), "{}", ran.stderr);
     assert!(ran.stderr.contains("exit code 2 stays: no code is set for the verdict as is"), "{}", ran.stderr);
     let ran = run(&agent, &[&["--retry-in-place", "5"], &codes[..]].concat(), script).await;
     assert_eq!(ran.code, Some(85), "{ran:?}");

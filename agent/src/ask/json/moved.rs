@@ -72,6 +72,8 @@ pub(super) struct FlakyJson {
     key: String,
     signature: String,
     signature_line: String,
+    /// The first line of one log that says what went wrong, as it was; empty from an older server.
+    failure_line: String,
     retried: u32,
     passed: u32,
 }
@@ -82,6 +84,7 @@ impl From<&Flaky> for FlakyJson {
             key: flaky.key.clone(),
             signature: flaky.signature.clone(),
             signature_line: flaky.signature_line.clone(),
+            failure_line: flaky.failure_line.clone(),
             retried: flaky.retried,
             passed: flaky.passed,
         }

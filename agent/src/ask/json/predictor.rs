@@ -59,7 +59,7 @@ struct BasisJson {
     quantile: f64,
     /// Factor on top, 1 for none.
     margin: f64,
-    /// The floor or the cap that decided; empty if none did.
+    /// The floor, the cap or what else decided beside the attempts; empty if nothing did.
     bound: String,
 }
 
@@ -113,7 +113,7 @@ pub(super) struct VerdictJson {
     confidence: f64,
     /// Strongest first.
     evidence: Vec<EvidenceJson>,
-    /// What the next attempt should ask for; `null` if there should be none.
+    /// What the next attempt should ask for; without `retry`, `null` or what an attempt needs that a person starts all the same.
     next: Option<PredictionJson>,
     attempts_left: u32,
     /// One sentence.
@@ -129,7 +129,10 @@ pub(super) struct VerdictJson {
 struct OutlookJson {
     /// 16 hexadecimal digits; empty if no line says what went wrong.
     signature: String,
+    /// What the signature stands for: without numbers and directories.
     signature_line: String,
+    /// The first line of the log that says what went wrong, as it was; empty if none does, or from an older server.
+    failure_line: String,
     /// Other attempts that failed so at the same commit, or in the same job.
     seen: u32,
     /// Retries of this failure whose end is known, and those that passed.
@@ -224,6 +227,7 @@ impl From<&Outlook> for OutlookJson {
         Self {
             signature: outlook.signature.clone(),
             signature_line: outlook.signature_line.clone(),
+            failure_line: outlook.failure_line.clone(),
             seen: outlook.seen,
             retried: outlook.retried,
             passed: outlook.passed,

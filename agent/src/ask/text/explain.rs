@@ -2,10 +2,13 @@
 
 use std::fmt::Write as _;
 
-use plimsoll_proto::v1::{ExplainResponse, UsedAttempt};
+use plimsoll_proto::{
+    reasons,
+    v1::{ExplainResponse, UsedAttempt},
+};
 
 use super::{clean, jobs, predictor::render_prediction};
-use crate::ask::{numbers, words};
+use crate::ask::numbers;
 
 /// Attempts that an explanation shows.
 const SHOWN: usize = 20;
@@ -67,7 +70,7 @@ fn row(used: &UsedAttempt) -> String {
         size(used.need_bytes),
         size(used.measured_bytes),
         numbers::millis(used.wall_ms),
-        words::scope(used.rung()),
+        reasons::scope(used.rung()),
         clean(&used.attempt)
     )
 }

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use plimsoll_proto::v1::{ChangeKind, Flaky, GetStatsResponse, Regression, Variable};
+use plimsoll_proto::{
+    reasons,
+    v1::{ChangeKind, Flaky, GetStatsResponse, Regression, Variable},
+};
 
 use super::{
     clean,
@@ -103,7 +106,7 @@ fn flaky(failures: &[Flaky], look: Look) -> String {
         table.row(vec![
             format!("{} of {} ({share})", failure.passed, failure.retried).into(),
             clean(&failure.key).into(),
-            clean(&failure.signature_line).into(),
+            clean(reasons::failure_line(&failure.failure_line, &failure.signature_line)).into(),
         ]);
     }
     let text =

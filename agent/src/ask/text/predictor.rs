@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use plimsoll_proto::v1::{Basis, Prediction, Quantity, Rung, Verdict};
+use plimsoll_proto::{
+    reasons::{self, SizeKind},
+    v1::{Prediction, Verdict},
+};
 
 use super::{clean, groups};
 use crate::ask::{numbers, outlook, words};
@@ -10,29 +13,12 @@ use crate::ask::{numbers, outlook, words};
 /// A line for each number, with what decided it.
 pub(in crate::ask) fn render_prediction(prediction: &Prediction) -> String {
     let mut text = String::new();
-    let mut line = |name: &str, quantity: &Option<Quantity>, say: fn(u64) -> String, term: Term| {
-        if let Some(quantity) = quantity {
-            let reason = quantity.basis.as_ref().map(|basis| decided(basis, term)).unwrap_or_default();
-            let row = format!("{name:<15}{:<12} {reason}", say(quantity.value));
-            let _written = writeln!(text, "{}", row.trim_end());
-        }
-    };
-    line("memory request", &prediction.memory_request_bytes, numbers::bytes, |share| {
-        format!("costs least: enough for {share} of the builds")
-    });
-    line("memory limit", &prediction.memory_limit_bytes, numbers::bytes, |share| {
-        format!("enough for {share} of the builds")
-    });
-    line("cpu request", &prediction.cpu_request_millicores, numbers::millicores, |share| {
-        format!("{share} of the builds use less on average")
-    });
-    line("cpu limit", &prediction.cpu_limit_millicores, numbers::millicores, |share| {
-        format!("{share} of the builds never use more")
-    });
-    line("build jobs", &prediction.build_jobs, |jobs| jobs.to_string(), |_| String::new());
-    let done = |share: String| format!("{share} of the builds are done by then");
-    line("time, half", &prediction.wall_p50_ms, numbers::millis, done);
-    line("time, 95 %", &prediction.wall_p95_ms, numbers::millis, done);
+    for kind in SizeKind::ALL {
+        let Some(quantity) = kind.of(prediction) else { continue };
+        let why = reasons::sentence(kind, quantity);
+        let row = format!("{:<15}{:<12} {}", kind.name(), kind.shown(quantity.value), clean(&why));
+        let _written = writeln!(text, "{}", row.trim_end());
+    }
     if !prediction.pool_reason.is_empty() {
         let name = if prediction.pool.is_empty() { "none" } else { &prediction.pool };
         let clamped = if prediction.clamped { "lowered to what it takes: " } else { "" };
@@ -50,9 +36,6 @@ pub(in crate::ask) fn render_prediction(prediction: &Prediction) -> String {
     }
     text
 }
-
-/// What it means that a number covers a share of the builds.
-type Term = fn(String) -> String;
 
 /// The answer in the first line, then why (`+` for it, `-` against it), then what a retry would mean, then with what size.
 pub(in crate::ask) fn render_verdict(verdict: &Verdict) -> String {
@@ -74,36 +57,10 @@ pub(in crate::ask) fn render_verdict(verdict: &Verdict) -> String {
         let _written = writeln!(text, "{line}");
     }
     if let Some(next) = &verdict.next {
-        let _written = write!(text, "next attempt:\n{}", render_prediction(next));
+        let head = if words::is_retry(verdict.action()) { "next attempt" } else { "to start it by hand" };
+        let _written = write!(text, "{head}:\n{}", render_prediction(next));
     }
     text
-}
-
-/// What decided a number, and whose attempts it rests on.
-fn decided(basis: &Basis, term: Term) -> String {
-    // where no attempt says anything, there is no share of attempts either
-    match basis.bound.as_str() {
-        "default" => return "the default: nothing is known of it yet".to_owned(),
-        "asked for" => return "as asked for".to_owned(),
-        _ => {}
-    }
-    let mut parts = Vec::new();
-    if basis.quantile > 0.0 {
-        parts.push(term(numbers::percent(basis.quantile)));
-    }
-    if basis.margin > 1.0 {
-        parts.push(format!("{} more for file pages", numbers::percent(basis.margin - 1.0)));
-    }
-    match basis.bound.as_str() {
-        "" if basis.quantile <= 0.0 && basis.attempts > 0 => parts.push("seen most".to_owned()),
-        "" => {}
-        bound => parts.push(format!("held by the {}", clean(bound).trim_start_matches("the "))),
-    }
-    let whose = match basis.rung() {
-        Rung::Default | Rung::Unspecified => String::new(),
-        rung => format!(" ({}, mainly of {})", attempts(basis.attempts), words::scope(rung)),
-    };
-    parts.join(", ") + &whose
 }
 
 pub(super) fn attempts(count: u32) -> String {
@@ -112,7 +69,7 @@ pub(super) fn attempts(count: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::{Action, Cause, EvidenceLine, Outlook};
+    use plimsoll_proto::v1::{Action, Basis, Cause, EvidenceLine, Outlook, Quantity, Rung};
 
     use super::*;
 
@@ -137,7 +94,7 @@ mod tests {
     #[test]
     fn each_number_has_its_reason() {
         let expected = "\
-memory request 1.50 GiB     costs least: enough for 95 % of the builds, 15 % more for file pages (7 attempts, mainly of exactly this key)
+memory request 1.50 GiB     the cheapest size: covers 95 % of similar builds (7 attempts, mostly of this key)
 build jobs     4
 confidence     80 %, from 7 attempts
 seven attempts [2J agree
@@ -162,29 +119,12 @@ seven attempts [2J agree
     }
 
     #[test]
-    fn what_decided_a_number_is_said_in_words() {
-        let basis = |rung: Rung, attempts, quantile, bound: &str| Basis {
-            rung: rung.into(),
-            attempts,
-            quantile,
-            margin: 1.0,
-            bound: bound.to_owned(),
-        };
-        let quantity = |basis| Some(Quantity { value: 1, basis: Some(basis) });
-        let text = render_prediction(&Prediction {
-            memory_request_bytes: quantity(basis(Rung::Package, 1, 0.5, "cap of 1.00 GiB")),
-            cpu_limit_millicores: quantity(basis(Rung::Default, 0, 1.0, "default")),
-            build_jobs: quantity(basis(Rung::Exact, 0, 0.0, "asked for")),
-            wall_p50_ms: quantity(basis(Rung::Fleet, 9, 0.5, "")),
-            ..Prediction::default()
-        });
-        for expected in [
-            "costs least: enough for 50 % of the builds, held by the cap of 1.00 GiB (1 attempt, mainly of this package)\n",
-            "cpu limit      0.001        the default: nothing is known of it yet\n",
-            "build jobs     1            as asked for\n",
-            "50 % of the builds are done by then (9 attempts, mainly of the fleet)\n",
-        ] {
-            assert!(text.contains(expected), "{expected:?} in {text}");
+    fn every_reason_is_the_sentence_that_the_page_and_the_report_say() {
+        for (kind, quantity) in reasons::examples() {
+            let said = reasons::sentence(kind, &quantity);
+            let row = format!("{:<15}{:<12} {said}", kind.name(), kind.shown(quantity.value));
+            let text = render_prediction(&reasons::prediction_of(kind, &quantity));
+            assert!(text.starts_with(&format!("{}\n", row.trim_end())), "{row:?} in {text}");
         }
     }
 
@@ -213,5 +153,10 @@ seven attempts [2J agree
         let no =
             Verdict { action: Action::No.into(), cause: Cause::Deterministic.into(), ..Verdict::default() };
         assert!(render_verdict(&no).starts_with("do not retry: deterministic"));
+        let by_hand = render_verdict(&Verdict { next: Some(prediction()), ..no });
+        assert!(
+            by_hand.contains("to start it by hand:\nmemory") && !by_hand.contains("next attempt"),
+            "{by_hand}"
+        );
     }
 }

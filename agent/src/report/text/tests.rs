@@ -100,12 +100,24 @@ fn the_servers_word_counts_more_than_one_build() {
         ..Prediction::default()
     });
     let page = body(&facts, true);
-    let next = "  next run  memory request 5.00 GiB, limit 6.00 GiB, cpu request 3.5, jobs 4 (12 attempts, 90 % sure)\n";
+    let next = "  next run  memory request 5.00 GiB, memory limit 6.00 GiB, cpu request 3.5 cores, build jobs 4 (from 12 attempts, 90 % sure)\n";
     assert!(page.contains(next) && !page.contains("without history"), "{page}");
     facts.advice = Advice { problem: Some("no server".to_owned()), ..Advice::default() };
     let page = body(&facts, true);
     assert!(page.contains("no advice from the server: no server\n"), "{page}");
     assert!(page.contains("without history"), "{page}");
+}
+
+#[test]
+fn every_reason_is_the_sentence_that_the_terminal_and_the_page_say() {
+    for (kind, quantity) in reasons::examples() {
+        let mut facts = good();
+        facts.advice.prediction = Some(reasons::prediction_of(kind, &quantity));
+        let page = body(&facts, true);
+        let said = format!("            {}: {}\n", kind.name(), reasons::sentence(kind, &quantity));
+        let is_shown = !matches!(kind, SizeKind::CpuLimit | SizeKind::MedianTime | SizeKind::LongTime);
+        assert_eq!(page.contains(&said), is_shown, "{said:?} in {page}");
+    }
 }
 
 #[test]

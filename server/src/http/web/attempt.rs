@@ -4,7 +4,10 @@ mod charts;
 
 use axum::{extract::Path, http::Uri};
 use maud::{Markup, html};
-use plimsoll_proto::v1::{GetAttemptRequest, GetAttemptResponse, Outcome, Summary, Verdict};
+use plimsoll_proto::{
+    reasons::{self, SizeKind},
+    v1::{Action, GetAttemptRequest, GetAttemptResponse, Outcome, Prediction, Summary, Verdict},
+};
 
 use super::{
     asking::Asking,
@@ -133,7 +136,6 @@ fn ending(summary: &Summary) -> Markup {
 }
 
 fn judged(verdict: &Verdict) -> Markup {
-    let next = verdict.next.clone().unwrap_or_default();
     let outlook = verdict.outlook.clone().unwrap_or_default();
     html! {
         h2 { "Verdict" }
@@ -142,15 +144,14 @@ fn judged(verdict: &Verdict) -> Markup {
             p { (words::sentence(&verdict.reason)) }
             dl.facts {
                 dt { "Cause" } dd { (words::cause(verdict.cause())) ", confidence " (percent(verdict.confidence)) }
-                @if verdict.next.is_some() {
-                    dt { "Next size" } dd {
-                        (bytes(next.memory_request_bytes.unwrap_or_default().value)) " requested, limit "
-                        (bytes(next.memory_limit_bytes.unwrap_or_default().value))
-                        @if outlook.clamped { " (the pool has no more)" }
-                    }
+                @if let Some(next) = &verdict.next {
+                    dt { @if verdict.action() == Action::No { "Size for a start by hand" } @else { "Next size" } }
+                    dd { (sizes(next)) }
                 }
                 dt { "Attempts left" } dd { (verdict.attempts_left) }
-                @if !outlook.signature_line.is_empty() { dt { "Failure" } dd { code { (outlook.signature_line) } } }
+                @if !outlook.signature_line.is_empty() || !outlook.failure_line.is_empty() {
+                    dt { "Failure" } dd { code { (reasons::failure_line(&outlook.failure_line, &outlook.signature_line)) } }
+                }
                 @if outlook.retried > 0 { dt { "Retried before" } dd { (outlook.retried) ", of which " (outlook.passed) " passed" } }
                 @if !outlook.mend.is_empty() { dt { "What would mend it" } dd { (outlook.mend) } }
             }
@@ -161,6 +162,19 @@ fn judged(verdict: &Verdict) -> Markup {
                         span.quiet { (line.source) @if !line.supports { " (against)" } ": " } (line.text)
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Memory and build jobs of a next attempt, each with its reason.
+fn sizes(next: &Prediction) -> Markup {
+    let kinds = [SizeKind::MemoryRequest, SizeKind::MemoryLimit, SizeKind::CpuLimit, SizeKind::BuildJobs];
+    html! {
+        @for (kind, quantity) in kinds.into_iter().filter_map(|kind| Some((kind, kind.of(next)?))) {
+            div {
+                (kind.name()) " " (kind.shown(quantity.value))
+                span.quiet { ": " (reasons::sentence(kind, quantity)) }
             }
         }
     }

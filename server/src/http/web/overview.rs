@@ -283,7 +283,7 @@ fn flaky(flaky: &[pb::Flaky]) -> Markup {
                         @for one in flaky.iter().take(WORST) {
                             tr {
                                 th scope="row" { (one.key) }
-                                td.text { code { (one.signature_line) } }
+                                td.text { code { (plimsoll_proto::reasons::failure_line(&one.failure_line, &one.signature_line)) } }
                                 td.n { (count(one.retried.into())) }
                                 td.n { (share_of(one.passed.into(), one.retried.into())) }
                             }

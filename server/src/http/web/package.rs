@@ -5,9 +5,12 @@ mod groups;
 
 use axum::{extract::Path, http::Uri};
 use maud::{Markup, html};
-use plimsoll_proto::v1::{
-    self as pb, ExplainResponse, Filter, GetStatsResponse, GroupBy, ListAttemptsRequest, PredictRequest,
-    Quantity, StatsTotals, Summary,
+use plimsoll_proto::{
+    reasons::{self, SizeKind},
+    v1::{
+        self as pb, ExplainResponse, Filter, GetStatsResponse, GroupBy, ListAttemptsRequest, PredictRequest,
+        StatsTotals, Summary,
+    },
 };
 
 use super::{
@@ -15,7 +18,7 @@ use super::{
     asking::Asking,
     attempts,
     flow::{self, Flow},
-    numbers::{amount, bytes, core_hours, cores, count, millis, percent, share, share_of},
+    numbers::{amount, bytes, core_hours, count, millis, percent, share, share_of},
     overview,
     page::{Page, card, empty, page},
     trouble::Trouble,
@@ -113,25 +116,13 @@ fn cards(totals: &StatsTotals) -> Markup {
     }
 }
 
-/// Name, number, how it is written.
-type Shown<'a> = (&'a str, Option<Quantity>, &'a dyn Fn(u64) -> String);
-
 /// What the next attempt is told, and why.
 fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
     let prediction = explained.prediction.clone().unwrap_or_default();
     let key = newest.and_then(|summary| summary.key.clone()).unwrap_or_default();
     let of = [key.version.as_str(), key.compiler.as_str(), key.compiler_version.as_str(), key.arch.as_str()];
     let of: Vec<&str> = of.into_iter().filter(|part| !part.is_empty()).collect();
-    let millicores = |value: u64| format!("{} cores", cores(super::numbers::float(value) / 1000.0));
-    let rows: [Shown<'_>; 7] = [
-        ("Memory request", prediction.memory_request_bytes, &bytes),
-        ("Memory limit", prediction.memory_limit_bytes, &bytes),
-        ("CPU request", prediction.cpu_request_millicores, &millicores),
-        ("CPU limit", prediction.cpu_limit_millicores, &millicores),
-        ("Build jobs (-j)", prediction.build_jobs, &count),
-        ("Time, half of the attempts", prediction.wall_p50_ms, &millis),
-        ("Time, 95 % of the attempts", prediction.wall_p95_ms, &millis),
-    ];
+    let rows = SizeKind::ALL.into_iter().filter_map(|kind| Some((kind, kind.of(&prediction)?)));
     html! {
         h2 { "What the next attempt is told" }
         p.why {
@@ -142,37 +133,13 @@ fn next(explained: &ExplainResponse, newest: Option<&Summary>) -> Markup {
             table {
                 thead { tr { th scope="col" { "Size" } th.n scope="col" { "Value" } th scope="col" { "Because of" } } }
                 tbody {
-                    @for (name, quantity, shown) in rows { @if let Some(quantity) = quantity {
-                        tr { th scope="row" { (name) } td.n { (shown(quantity.value)) } td.text { (because(&quantity)) } }
-                    } }
+                    @for (kind, quantity) in rows {
+                        tr { th scope="row" { (words::title(kind.name())) } td.n { (kind.shown(quantity.value)) } td.text { (reasons::sentence(kind, quantity)) } }
+                    }
                 }
             }
         }
     }
-}
-
-/// The basis of a number in words.
-fn because(quantity: &Quantity) -> String {
-    let Some(basis) = &quantity.basis else { return String::new() };
-    let mut parts = Vec::new();
-    match basis.attempts {
-        0 => parts.push("a setting: nothing is known".to_owned()),
-        attempts => parts.push(format!(
-            "{} attempts, mostly of {}",
-            count(attempts.into()),
-            words::rung(basis.rung())
-        )),
-    }
-    if basis.quantile > 0.0 {
-        parts.push(format!("covers {} of them", percent(basis.quantile)));
-    }
-    if basis.margin > 1.0 {
-        parts.push(format!("{} on top", percent(basis.margin - 1.0)));
-    }
-    if !basis.bound.is_empty() {
-        parts.push(basis.bound.clone());
-    }
-    parts.join(", ")
 }
 
 fn jobs(explained: &ExplainResponse) -> Markup {
@@ -227,13 +194,13 @@ fn behind(explained: &ExplainResponse, view: &View) -> Markup {
             div.scroll tabindex="0" role="region" aria-label="What the prediction learnt from" {
                 table {
                     thead { tr {
-                        th scope="col" { "Attempt" } th scope="col" { "Like it in" } th.n scope="col" { "Weight" } th.n scope="col" { "Need" }
+                        th scope="col" { "Attempt" } th scope="col" { "Attempt of" } th.n scope="col" { "Weight" } th.n scope="col" { "Need" }
                         th.n scope="col" { "Counted as" } th.n scope="col" { "-j" } th.n scope="col" { "Took" }
                     } }
                     tbody { @for used in explained.attempts.iter().take(USED) {
                         tr {
                             th scope="row" { a.id href=(view.attempt(&used.attempt)) { (used.attempt) } }
-                            td { (words::rung(used.rung())) }
+                            td { (reasons::scope(used.rung())) }
                             td.n { (percent(used.weight)) }
                             td.n { @if used.censored { "> " } (bytes(used.measured_bytes)) }
                             td.n { (bytes(used.need_bytes)) }
@@ -252,20 +219,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_basis_is_said_in_words() {
-        let basis = pb::Basis {
-            rung: pb::Rung::Exact.into(),
-            attempts: 12,
-            quantile: 0.95,
-            margin: 1.1,
-            bound: "memory_cap".into(),
-        };
-        let said = because(&Quantity { value: 1, basis: Some(basis) });
-        assert_eq!(
-            said,
-            "12 attempts, mostly of exactly this build, covers 95 % of them, 10 % on top, memory_cap"
-        );
-        let guessed = Quantity { value: 1, basis: Some(pb::Basis::default()) };
-        assert_eq!(because(&guessed), "a setting: nothing is known");
+    fn every_reason_is_the_sentence_that_the_terminal_and_the_report_say() {
+        for (kind, quantity) in reasons::examples() {
+            let prediction = Some(reasons::prediction_of(kind, &quantity));
+            let page =
+                next(&ExplainResponse { prediction, ..ExplainResponse::default() }, None).into_string();
+            let said = reasons::sentence(kind, &quantity);
+            assert!(page.contains(&format!("<td class=\"text\">{said}</td>")), "{said:?} in {page}");
+        }
     }
 }

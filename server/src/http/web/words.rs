@@ -1,7 +1,7 @@
 //! The words of the wire, for people.
 
 use maud::{Markup, html};
-use plimsoll_proto::v1::{Action, Cause, ChangeKind, OomOrigin, Outcome, Rung, Source};
+use plimsoll_proto::v1::{Action, Cause, ChangeKind, OomOrigin, Outcome, Source};
 
 /// `out of memory`, and so on; empty if there is none.
 pub(super) fn cause(cause: Cause) -> &'static str {
@@ -83,17 +83,11 @@ pub(super) fn action(action: Action) -> &'static str {
     }
 }
 
-/// What attempts on a rung are attempts of.
-pub(super) fn rung(rung: Rung) -> &'static str {
-    match rung {
-        Rung::Exact => "exactly this build",
-        Rung::NoVersion => "other versions",
-        Rung::NoCompiler => "other compilers",
-        Rung::Package => "the package",
-        Rung::BuildSystem => "the build system",
-        Rung::Fleet => "the fleet",
-        Rung::Default | Rung::Unspecified => "the default",
-    }
+/// The name of a number at the beginning of a row: with a capital letter, CPU as people write it.
+pub(super) fn title(name: &str) -> String {
+    let name = name.replace("cpu ", "CPU ");
+    let mut letters = name.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 pub(super) fn change(kind: ChangeKind) -> &'static str {

@@ -105,3 +105,22 @@ fn what_is_seen_is_bounded() {
         |file: &str| with(&seen, &asked("9", &format!("{file}.c:1:1: error: no")), &history).outlook.seen;
     assert_eq!((again("a"), again("b"), again("c")), (0, 1, 1));
 }
+
+#[test]
+fn a_failure_is_shown_by_its_first_error_as_the_log_had_it() {
+    for (log, first) in [
+        (
+            "cc -c a.c\na.c:3:1: error: no 'x86_64'\na.c:9:1: error: then this\nmake: *** [x] Error 1\n",
+            "a.c:3:1: error: no 'x86_64'",
+        ),
+        (
+            "t1 runs\nERROR: expected 3, got 4\nran python3 steps.py, which failed\n",
+            "ERROR: expected 3, got 4",
+        ),
+        ("t1 runs\npython3 steps.py cannot go on\n", "python3 steps.py cannot go on"),
+    ] {
+        let signature = judged(&code(1, log)).outlook.signature.unwrap();
+        assert_eq!(signature.first, first);
+        assert!(!signature.line.contains('3'), "the fingerprint has no numbers: {}", signature.line);
+    }
+}

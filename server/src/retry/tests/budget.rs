@@ -36,7 +36,10 @@ fn exceptions_are_for_the_projects_stacks_and_causes_they_name() {
     asked.key.project = "a".into();
     let verdict = with(&policy, &asked, &History::new(1));
     assert_eq!(
-        (verdict.action, verdict.reason.ends_with("infra gets 0 retries")),
+        (
+            verdict.action,
+            verdict.reason.ends_with("no retry, because the policy allows no retry after infra")
+        ),
         (Action::No, true),
         "{verdict:?}"
     );

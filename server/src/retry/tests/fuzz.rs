@@ -139,7 +139,7 @@ fn judge_many(seed: u64, many: u64) {
         let verdict = judge(&asked, &rules, &known);
         let context = || format!("seed {before:#x}: {asked:?} -> {verdict:?}");
         assert!((0.0..=1.0).contains(&verdict.confidence), "{}", context());
-        assert_eq!(verdict.next.is_some(), verdict.action != Action::No, "{}", context());
+        assert!(verdict.next.is_some() || verdict.action == Action::No, "{}", context());
         if let Some(next) = verdict.next.as_ref().filter(|_| asked.measured.is_some()) {
             assert!(next.memory_limit.value <= 280 * MIB, "{}", context());
         }

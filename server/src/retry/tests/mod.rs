@@ -8,6 +8,8 @@ mod extend;
 mod fuzz;
 mod lineage;
 mod masked;
+mod next_size;
+mod sentences;
 mod short;
 mod strange;
 mod words;
@@ -197,7 +199,11 @@ fn the_next_memory_is_a_real_step_above_what_was_measured_and_nothing_else_grows
         let (verdict, next) = (after(need), after(need).next.unwrap());
         assert_eq!([next.memory_limit.value, next.memory_request.value], [grown * MIB; 2], "{need}");
         assert_eq!((next.cpu_request.value, next.cpu_limit.value), (1000, 2000));
-        assert!(verdict.reason.contains(&format!("with {grown} MiB")), "{}", verdict.reason);
+        assert!(
+            verdict.reason.ends_with(&format!("retry with a memory limit of {grown} MiB")),
+            "{}",
+            verdict.reason
+        );
     }
     let next = after(900).next.unwrap();
     assert!(next.memory_limit.value > 1000 * MIB, "the history says that more is needed: {next:?}");
@@ -240,8 +246,15 @@ fn a_preempted_attempt_keeps_its_size_and_its_budget() {
 #[test]
 fn the_budget_ends_and_says_so() {
     let verdict = judged(&Evidence { number: 3, ..evidence(Some(failed(Some(1))), Exit::Code(2), "") });
-    assert_eq!((verdict.action, verdict.attempts_left, verdict.next), (Action::No, 0, None));
-    assert!(verdict.reason.ends_with("all 3 attempts are used up"), "{}", verdict.reason);
+    assert_eq!((verdict.action, verdict.attempts_left), (Action::No, 0));
+    let said = "no retry, because all 3 attempts are used up; if you start it by hand, give it a memory limit of 420 MiB";
+    assert!(verdict.reason.ends_with(said), "{}", verdict.reason);
+    assert_eq!(verdict.next.unwrap().memory_limit.value, 420 * MIB, "a size for the person who reads it");
+    assert_eq!(verdict.outlook.cost, None, "nothing is held before that person decides");
+    let broken = judged(&Evidence { number: 3, pod_reason: "Preempting".into(), ..code(143, "") });
+    assert!(broken.next.is_some(), "what was taken away does not count");
+    let same = judged(&Evidence { number: 3, failure_reason: "api_failure".into(), ..code(1, "") });
+    assert_eq!((same.action, same.next), (Action::No, None), "nothing has to grow");
 }
 
 #[test]
@@ -280,7 +293,7 @@ proptest! {
         let evidence = Evidence { number, failure_reason: reason.clone(), container_reason: reason, ..evidence(Some(summary), Exit::Code(code), &log) };
         let verdict = judged(&evidence);
         prop_assert!((0.0..=1.0).contains(&verdict.confidence));
-        prop_assert_eq!(verdict.next.is_some(), verdict.action != Action::No);
+        prop_assert!(verdict.next.is_some() || verdict.action == Action::No);
         if let Some(next) = verdict.next {
             prop_assert!(next.memory_request.value > 0 && next.memory_request.value <= next.memory_limit.value);
         }

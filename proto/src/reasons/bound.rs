@@ -1,0 +1,230 @@
+//! What decided a number beside the attempts: a cap, a floor, the last attempt, and so on.
+//!
+//! | text on the wire and on disk | value |
+//! |---|---|
+//! | (empty) | none: the attempts alone decided |
+//! | `default` | nothing is known |
+//! | `asked for` | the question named the number |
+//! | `cap of 400 MiB`, `floor of 64 MiB` | a setting of the operator |
+//! | `the preset` | a preset that holds until more is known |
+//! | `the request` | a limit is never below its request |
+//! | `last size of 15.62 GiB` | decreases go in steps |
+//! | `4 times what trusted attempts say`, `what trusted attempts of any project need` | what untrusted attempts may raise |
+//! | `pool big takes 256.00 GiB at most` | the largest builder of a pool |
+//! | `size of the last attempt`, `limit of the last attempt` | a retry with the same size; an ask above the limit counts as the limit |
+//! | `step above 280 MiB, where it was stopped` | memory was short there |
+//! | `step above 4.00 GiB, which it may have had` | memory was short, and its size is not known |
+//! | `step above 1 min 0 s, which was not enough` | time was short |
+//! | `step above 2.00 cores, where it was held back` | CPU was short |
+//! | `half of 4, because 400 MiB is the most memory there is` | fewer build jobs |
+//! | `room in 400 MiB, the most memory there is` | as many build jobs as fit |
+//!
+//! Texts are only ever added. Each can follow "held by the", because that is how older agents show it.
+
+use std::fmt;
+
+/// What decided a number beside the attempts. Sizes and times in it are texts for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum SizeBound {
+    /// Nothing: the attempts alone decided.
+    #[default]
+    None,
+    /// Nothing is known, so it is the configured default.
+    Default,
+    /// The question named the number.
+    AskedFor,
+    /// Cut to the operator's cap.
+    Cap(String),
+    /// Raised to the operator's floor.
+    Floor(String),
+    /// A preset that holds until more is known.
+    Preset,
+    /// A limit raised to its request.
+    Request,
+    /// Held up by the last size: decreases go in steps.
+    LastSize(String),
+    /// Raised by untrusted attempts, to so many times what trusted ones say.
+    TrustedTimes(u64),
+    /// Raised by untrusted attempts, to what trusted ones of any project need.
+    TrustedNeed,
+    /// Cut to what the pool of this name takes.
+    Pool {
+        /// Name of the pool.
+        name: String,
+        /// The most that it takes.
+        most: String,
+    },
+    /// The size that the last attempt had.
+    LastAttempt,
+    /// The limit of the last attempt, which was below what it asked for.
+    LastLimit,
+    /// A step above the size at which memory stopped the last attempt.
+    Stopped(String),
+    /// A step above the size that the last attempt may have had, which is not known.
+    MayHaveHad(String),
+    /// The last attempt was not done after this time.
+    TooShort(String),
+    /// A step above the cores at which the last attempt was held back.
+    HeldBack(String),
+    /// Half of so many build jobs, because there is no more memory.
+    HalfOf {
+        /// Build jobs of the last attempt.
+        jobs: u64,
+        /// The most memory there is.
+        most: String,
+    },
+    /// As many build jobs as fit into the most memory there is.
+    RoomIn(String),
+    /// A text of another release.
+    Other(String),
+}
+
+impl SizeBound {
+    /// The bound of a text that [`fmt::Display`] made, in this release or in an earlier one.
+    pub fn parse(text: &str) -> Self {
+        let whole = match text {
+            "" => Some(Self::None),
+            "default" => Some(Self::Default),
+            "asked for" => Some(Self::AskedFor),
+            "the preset" => Some(Self::Preset),
+            "the request" => Some(Self::Request),
+            "what trusted attempts of any project need" => Some(Self::TrustedNeed),
+            // the second text is that of earlier releases
+            "size of the last attempt" | "as the last attempt had" => Some(Self::LastAttempt),
+            "limit of the last attempt" => Some(Self::LastLimit),
+            _ => None,
+        };
+        whole.or_else(|| Self::parse_parts(text)).unwrap_or_else(|| Self::Other(text.to_owned()))
+    }
+
+    fn parse_parts(text: &str) -> Option<Self> {
+        let owned = str::to_owned;
+        let between = |start: &str, end: &str| text.strip_prefix(start)?.strip_suffix(end).map(owned);
+        // earlier releases left the first two words out
+        let above = |end: &str| between("step above ", end).or_else(|| between("above ", end));
+        if let Some(cap) = between("cap of ", "") {
+            return Some(Self::Cap(cap));
+        }
+        if let Some(floor) = between("floor of ", "") {
+            return Some(Self::Floor(floor));
+        }
+        if let Some(last) = between("last size of ", "") {
+            return Some(Self::LastSize(last));
+        }
+        if let Some(times) = between("", " times what trusted attempts say") {
+            return times.parse().ok().map(Self::TrustedTimes);
+        }
+        if let Some(pool) = between("pool ", " at most") {
+            let (name, most) = pool.rsplit_once(" takes ")?;
+            return Some(Self::Pool { name: owned(name), most: owned(most) });
+        }
+        if let Some(half) = between("half of ", " is the most memory there is") {
+            let (jobs, most) = half.split_once(", because ")?;
+            return Some(Self::HalfOf { jobs: jobs.parse().ok()?, most: owned(most) });
+        }
+        let room = between("room in ", ", the most memory there is");
+        let room = room.or_else(|| between("what ", " has room for, which is the most memory there is"));
+        if let Some(most) = room {
+            return Some(Self::RoomIn(most));
+        }
+        above(", where it was stopped")
+            .map(Self::Stopped)
+            .or_else(|| above(", which it may have had").map(Self::MayHaveHad))
+            .or_else(|| above(", which was not enough").map(Self::TooShort))
+            .or_else(|| above(" cores, where it was held back").map(Self::HeldBack))
+    }
+
+    /// Whether a share of builds that the number covers would say something about another number.
+    pub(super) fn replaces_share(&self) -> bool {
+        matches!(
+            self,
+            Self::Default
+                | Self::AskedFor
+                | Self::Preset
+                | Self::LastAttempt
+                | Self::LastLimit
+                | Self::Stopped(_)
+                | Self::MayHaveHad(_)
+                | Self::TooShort(_)
+                | Self::HeldBack(_)
+                | Self::HalfOf { .. }
+                | Self::RoomIn(_)
+        )
+    }
+
+    /// Attempts did not decide the number, whatever is known beside it.
+    pub(super) fn stands_alone(&self) -> bool {
+        // a step may be as large as attempts say
+        self.replaces_share() && !matches!(self, Self::Stopped(_) | Self::MayHaveHad(_))
+    }
+
+    /// Something cut the number below what was wanted.
+    pub fn is_cut(&self) -> bool {
+        matches!(self, Self::Cap(_) | Self::Pool { .. })
+    }
+
+    /// The bound as a part of a sentence; empty for none.
+    pub fn clause(&self) -> String {
+        match self {
+            Self::None => String::new(),
+            Self::Default => "the default: nothing is known about it yet".to_owned(),
+            Self::AskedFor => "as asked for".to_owned(),
+            Self::Cap(cap) => format!("cut to the cap of {cap}"),
+            Self::Floor(floor) => format!("raised to the floor of {floor}"),
+            Self::Preset => "the preset, until more is known".to_owned(),
+            Self::Request => "raised to the request".to_owned(),
+            Self::LastSize(last) => format!("going down in steps from the last size of {last}"),
+            Self::TrustedTimes(times) => {
+                format!("raised by untrusted attempts to {times} times what trusted ones need")
+            }
+            Self::TrustedNeed => {
+                "raised by untrusted attempts to what trusted ones of any project need".to_owned()
+            }
+            Self::Pool { name, most } => format!("cut to what pool {name} takes, {most}"),
+            Self::LastAttempt => "same as the last attempt".to_owned(),
+            Self::LastLimit => "the limit of the last attempt, although it asked for more".to_owned(),
+            Self::Stopped(size) => format!("a step above {size}, where memory stopped the last attempt"),
+            Self::MayHaveHad(size) => {
+                format!("a step above {size}, the limit predicted for the last attempt")
+            }
+            Self::TooShort(time) => format!("the last attempt was not done after {time}"),
+            Self::HeldBack(cores) => {
+                format!("a step above {cores} cores, where the limit held the last attempt back")
+            }
+            Self::HalfOf { jobs, most } => {
+                format!("half of {jobs}, because {most} is the most memory there is")
+            }
+            Self::RoomIn(most) => format!("as many as fit in {most}, the most memory there is"),
+            Self::Other(text) => text.clone(),
+        }
+    }
+}
+
+impl fmt::Display for SizeBound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => Ok(()),
+            Self::Default => f.write_str("default"),
+            Self::AskedFor => f.write_str("asked for"),
+            Self::Cap(cap) => write!(f, "cap of {cap}"),
+            Self::Floor(floor) => write!(f, "floor of {floor}"),
+            Self::Preset => f.write_str("the preset"),
+            Self::Request => f.write_str("the request"),
+            Self::LastSize(last) => write!(f, "last size of {last}"),
+            Self::TrustedTimes(times) => write!(f, "{times} times what trusted attempts say"),
+            Self::TrustedNeed => f.write_str("what trusted attempts of any project need"),
+            Self::Pool { name, most } => write!(f, "pool {name} takes {most} at most"),
+            Self::LastAttempt => f.write_str("size of the last attempt"),
+            Self::LastLimit => f.write_str("limit of the last attempt"),
+            Self::Stopped(size) => write!(f, "step above {size}, where it was stopped"),
+            Self::MayHaveHad(size) => write!(f, "step above {size}, which it may have had"),
+            Self::TooShort(time) => write!(f, "step above {time}, which was not enough"),
+            Self::HeldBack(cores) => write!(f, "step above {cores} cores, where it was held back"),
+            Self::HalfOf { jobs, most } => {
+                write!(f, "half of {jobs}, because {most} is the most memory there is")
+            }
+            Self::RoomIn(most) => write!(f, "room in {most}, the most memory there is"),
+            Self::Other(text) => f.write_str(text),
+        }
+    }
+}

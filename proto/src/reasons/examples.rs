@@ -1,0 +1,128 @@
+//! One number of each sort that a server sends: the tests of terminal, page and report walk them, and so does the table of all
+//! sentences.
+
+use super::{SizeBound, SizeKind};
+use crate::v1::{Basis, Prediction, Quantity, Rung};
+
+/// Numbers with every bound that they can have, on every rung that decides them.
+pub fn examples() -> Vec<(SizeKind, Quantity)> {
+    let mut all = Vec::new();
+    for kind in SizeKind::ALL {
+        all.extend(by_attempts(kind));
+        let bounds = bounds(kind).into_iter().filter(|bound| fits(kind, bound));
+        all.extend(bounds.map(|bound| (kind, example(kind, (Rung::Exact, 7), &bound))));
+    }
+    // a size that follows from where the last attempt was stopped, with no history behind it
+    let stopped = SizeBound::Stopped("280 MiB".to_owned());
+    all.push((SizeKind::MemoryLimit, example(SizeKind::MemoryLimit, (Rung::Fleet, 0), &stopped)));
+    all
+}
+
+/// A prediction of one number only.
+pub fn prediction_of(kind: SizeKind, quantity: &Quantity) -> Prediction {
+    let only = |this: SizeKind| (this == kind).then(|| quantity.clone());
+    Prediction {
+        memory_request_bytes: only(SizeKind::MemoryRequest),
+        memory_limit_bytes: only(SizeKind::MemoryLimit),
+        cpu_request_millicores: only(SizeKind::CpuRequest),
+        cpu_limit_millicores: only(SizeKind::CpuLimit),
+        build_jobs: only(SizeKind::BuildJobs),
+        wall_p50_ms: only(SizeKind::MedianTime),
+        wall_p95_ms: only(SizeKind::LongTime),
+        ..Prediction::default()
+    }
+}
+
+/// Numbers that attempts alone decide.
+fn by_attempts(kind: SizeKind) -> Vec<(SizeKind, Quantity)> {
+    let rungs = [
+        (Rung::Exact, 1),
+        (Rung::Exact, 7),
+        (Rung::NoVersion, 7),
+        (Rung::NoCompiler, 7),
+        (Rung::Package, 7),
+        (Rung::BuildSystem, 7),
+        (Rung::Fleet, 7),
+    ];
+    rungs.into_iter().map(|on| (kind, example(kind, on, &SizeBound::None))).collect()
+}
+
+/// One of each bound, with the sizes that numbers of this sort have.
+pub(super) fn bounds(kind: SizeKind) -> Vec<SizeBound> {
+    let cpu = matches!(kind, SizeKind::CpuRequest | SizeKind::CpuLimit);
+    let size = |cores: &str, memory: &str| if cpu { cores.to_owned() } else { memory.to_owned() };
+    let most = || size("2 cores", "400 MiB");
+    vec![
+        SizeBound::None,
+        SizeBound::Default,
+        SizeBound::AskedFor,
+        SizeBound::Cap(most()),
+        SizeBound::Floor(size("0.1 cores", "64 MiB")),
+        SizeBound::Preset,
+        SizeBound::Request,
+        SizeBound::LastSize("15.62 GiB".to_owned()),
+        SizeBound::TrustedTimes(4),
+        SizeBound::TrustedNeed,
+        SizeBound::Pool { name: "big".to_owned(), most: most() },
+        SizeBound::LastAttempt,
+        SizeBound::LastLimit,
+        SizeBound::Stopped("280 MiB".to_owned()),
+        SizeBound::MayHaveHad("280 MiB".to_owned()),
+        SizeBound::TooShort("1 min 0 s".to_owned()),
+        SizeBound::HeldBack("1.2".to_owned()),
+        SizeBound::HalfOf { jobs: 4, most: most() },
+        SizeBound::RoomIn(most()),
+        SizeBound::Other("text of another release".to_owned()),
+    ]
+}
+
+/// Whether a number of this sort can have the bound.
+fn fits(kind: SizeKind, bound: &SizeBound) -> bool {
+    let memory = matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit);
+    let cpu = matches!(kind, SizeKind::CpuRequest | SizeKind::CpuLimit);
+    let time = matches!(kind, SizeKind::MedianTime | SizeKind::LongTime);
+    match bound {
+        SizeBound::None => false,
+        SizeBound::Default | SizeBound::Other(_) => true,
+        SizeBound::AskedFor | SizeBound::HalfOf { .. } | SizeBound::RoomIn(_) => kind == SizeKind::BuildJobs,
+        SizeBound::Cap(_) | SizeBound::Floor(_) | SizeBound::Pool { .. } | SizeBound::LastAttempt => {
+            memory || cpu
+        }
+        SizeBound::TrustedTimes(_) => memory || cpu || time,
+        SizeBound::Request => matches!(kind, SizeKind::MemoryLimit | SizeKind::CpuLimit),
+        SizeBound::LastLimit => matches!(kind, SizeKind::MemoryRequest | SizeKind::CpuRequest),
+        SizeBound::Preset => kind == SizeKind::MemoryLimit,
+        SizeBound::LastSize(_)
+        | SizeBound::TrustedNeed
+        | SizeBound::Stopped(_)
+        | SizeBound::MayHaveHad(_) => memory,
+        SizeBound::TooShort(_) => time,
+        SizeBound::HeldBack(_) => cpu,
+    }
+}
+
+fn example(kind: SizeKind, (rung, attempts): (Rung, u32), bound: &SizeBound) -> Quantity {
+    let (value, quantile, margin) = match kind {
+        SizeKind::MemoryRequest => (422 << 20, 0.95, 1.0),
+        SizeKind::MemoryLimit => (552 << 20, 0.99, 1.15),
+        SizeKind::CpuRequest => (1_500, 0.5, 1.0),
+        SizeKind::CpuLimit => (3_800, 0.95, 1.0),
+        SizeKind::BuildJobs => (2, 0.0, 1.0),
+        SizeKind::MedianTime => (60_000, 0.5, 1.0),
+        SizeKind::LongTime => (90_000, 0.95, 1.0),
+    };
+    let (rung, attempts) = if *bound == SizeBound::Default { (Rung::Default, 0) } else { (rung, attempts) };
+    let memory = matches!(kind, SizeKind::MemoryRequest | SizeKind::MemoryLimit);
+    let (value, quantile) = match bound {
+        // a pool or a limit on trust cuts a number of which nobody knows what it covers then
+        SizeBound::Pool { .. } => (if memory { 400 << 20 } else { 2000 }, 0.0),
+        SizeBound::TrustedTimes(_) | SizeBound::TrustedNeed => (value, 0.0),
+        SizeBound::Cap(_) if memory => (400 << 20, 0.63),
+        SizeBound::Cap(_) => (2000, 0.0),
+        SizeBound::Floor(_) => (if memory { 64 << 20 } else { 100 }, quantile),
+        SizeBound::LastSize(_) => (13 << 30, quantile),
+        _ => (value, quantile),
+    };
+    let basis = Basis { rung: rung.into(), attempts, quantile, margin, bound: bound.to_string() };
+    Quantity { value, basis: Some(basis) }
+}

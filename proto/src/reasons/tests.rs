@@ -1,0 +1,86 @@
+//! The sentences, to be read by people, and the list of bounds.
+
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// All sentences, one in a line.
+const SENTENCES: &str = include_str!("sentences.txt");
+
+fn rendered() -> String {
+    let mut text = String::new();
+    for (kind, quantity) in examples() {
+        let number = kind.shown(quantity.value);
+        let _written = writeln!(text, "{:<15}{number:<11} {}", kind.name(), sentence(kind, &quantity));
+    }
+    text
+}
+
+#[test]
+fn the_table_of_sentences_is_what_people_read() {
+    let rendered = rendered();
+    let first = rendered.lines().zip(SENTENCES.lines()).find(|(now, table)| now != table);
+    assert!(
+        rendered == SENTENCES,
+        "read these, then put them into sentences.txt (first: {first:?}):\n{rendered}"
+    );
+}
+
+#[test]
+fn no_sentence_joins_parts_that_do_not_fit() {
+    for line in rendered().lines() {
+        for wrong in
+            ["held by the", "the the", " the as ", " the what ", " ,", ",,", "()", "nobody", "whoever"]
+        {
+            assert!(!line.contains(wrong), "{wrong:?} in {line:?}");
+        }
+        // a share is of the number that is shown, and room for pages only of one that was not cut or raised
+        let pages = line.contains("for file pages");
+        assert!(!pages || line.starts_with("memory limit"), "{line:?}");
+        assert!(!(pages && line.contains("cut to")), "{line:?}");
+        assert!(!(line.contains("default:") && line.contains("attempt")), "{line:?}");
+    }
+}
+
+#[test]
+fn room_for_file_pages_is_bytes_and_no_share_of_a_small_need() {
+    // a need of 20 MiB and the least room
+    let said = because(SizeKind::MemoryLimit, 84 << 20, (0.99, 4.2), &SizeBound::None);
+    assert_eq!(said, "covers 99 % of similar builds, with 64 MiB more for file pages");
+}
+
+#[test]
+fn bounds_of_earlier_releases_are_read() {
+    let size = || "280 MiB".to_owned();
+    for (text, bound) in [
+        ("as the last attempt had", SizeBound::LastAttempt),
+        ("above 280 MiB, where it was stopped", SizeBound::Stopped(size())),
+        ("above 1 min 0 s, which was not enough", SizeBound::TooShort("1 min 0 s".to_owned())),
+        ("above 2.00 cores, where it was held back", SizeBound::HeldBack("2.00".to_owned())),
+        ("what 280 MiB has room for, which is the most memory there is", SizeBound::RoomIn(size())),
+    ] {
+        assert_eq!(SizeBound::parse(text), bound, "{text}");
+    }
+}
+
+#[test]
+fn every_bound_is_read_back_from_its_text() {
+    for bound in SizeKind::ALL.into_iter().flat_map(examples::bounds) {
+        assert_eq!(SizeBound::parse(&bound.to_string()), bound);
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_stays_readable_and_no_number_breaks_a_sentence(text in "[a-z0-9 ,.]{0,60}", value in any::<u64>(), quantile in any::<f64>(), margin in any::<f64>(), rung in 0..9_i32, attempts in any::<u32>()) {
+        let bound = SizeBound::parse(&text);
+        prop_assert_eq!(SizeBound::parse(&bound.to_string()), bound);
+        let basis = crate::v1::Basis { rung, attempts, quantile, margin, bound: text };
+        for kind in SizeKind::ALL {
+            let said = sentence(kind, &Quantity { value, basis: Some(basis.clone()) });
+            prop_assert!(said.len() < 400 && !kind.shown(value).is_empty());
+        }
+    }
+}
