@@ -10,7 +10,7 @@ use crate::{
     },
     predict::groups::describe,
     retry::Flaky,
-    stats::{ChangeKind, Regression},
+    stats::{ChangeKind, MixedNeed, Regression},
 };
 
 pub(super) fn key(key: &Key) -> pb::Key {
@@ -181,7 +181,7 @@ fn quantity(quantity: Quantity) -> pb::Quantity {
 
 pub(super) fn prediction(prediction: Prediction) -> pb::Prediction {
     let sizes = [prediction.memory_request.value, prediction.memory_limit.value].map(Bytes);
-    let need_groups = prediction.need_groups.as_deref().map(|groups| need_groups(groups, sizes));
+    let need_groups = prediction.need_groups.as_deref().map(|groups| need_groups(groups, Some(sizes)));
     pb::Prediction {
         need_groups,
         memory_request_bytes: Some(quantity(prediction.memory_request)),
@@ -201,8 +201,19 @@ pub(super) fn prediction(prediction: Prediction) -> pb::Prediction {
     }
 }
 
-/// Groups of need, held against the request and the limit that were predicted over all of them.
-pub(super) fn need_groups(groups: &NeedGroups, [request, limit]: [Bytes; 2]) -> pb::NeedGroups {
+/// A build that hides groups of need.
+pub(super) fn mixed_need(mixed: &MixedNeed) -> pb::MixedNeed {
+    pb::MixedNeed {
+        key: mixed.key.describe(),
+        package: mixed.key.package.clone(),
+        groups: Some(need_groups(&mixed.groups, None)),
+        extra_gib_hours: mixed.extra_gib_hours,
+    }
+}
+
+/// Groups of need, held against the request and the limit that were predicted over all of them, if they were.
+fn need_groups(groups: &NeedGroups, sizes: Option<[Bytes; 2]>) -> pb::NeedGroups {
+    let [request, limit] = sizes.unwrap_or_default();
     let group = |group: &NeedGroup| {
         let [least, median, most] = group.need;
         pb::NeedGroup {
@@ -225,7 +236,7 @@ pub(super) fn need_groups(groups: &NeedGroups, [request, limit]: [Bytes; 2]) -> 
         groups: groups.groups.iter().map(group).collect(),
         told_apart_by,
         unrecorded: groups.unrecorded.iter().map(|name| (*name).to_owned()).collect(),
-        reason: describe(groups, request, limit),
+        reason: describe(groups, sizes),
     }
 }
 

@@ -8,7 +8,7 @@
 //! | `book`, `chunk`, `row` | the attempts, kept as they end, and why as rows |
 //! | `builds`, `names`, `labels` | what attempts have in common, as bounded numbers |
 //! | `count`, `sieve`, `groups`, `steps`, `totals` | one walk over the rows |
-//! | `variable`, `moved`, `regressions`, `level` | needs that vary, and needs that have moved |
+//! | `variable`, `moved`, `regressions`, `level`, `mixed` | needs that vary, that have moved, and that are of several groups |
 //! | `prices`, `ref_class` | settings |
 
 mod book;
@@ -20,6 +20,7 @@ mod groups;
 mod labels;
 mod level;
 mod listing;
+mod mixed;
 mod moved;
 mod names;
 mod prices;
@@ -41,6 +42,7 @@ use book::Book;
 pub(crate) use groups::Group;
 pub(crate) use level::Kind as ChangeKind;
 pub(crate) use listing::{Chosen, Listing, Order, Place};
+pub(crate) use mixed::MixedNeed;
 use moved::Moved;
 pub(crate) use prices::{PoolPrices, Price, Prices};
 pub(crate) use question::{Filter, GroupBy, Question};

@@ -1,4 +1,4 @@
-//! Builds whose need has moved, found once: a line of builds is looked at again only when an attempt of it came or went.
+//! Builds whose need has moved or is of several groups, found once: a line of builds is looked at again only when an attempt of it came or went.
 
 use std::{
     cmp::Reverse,
@@ -10,6 +10,7 @@ use foldhash::fast::RandomState;
 use super::{
     book::Rows,
     labels::{Label, NAMES},
+    mixed::{self, MixedNeed},
     names::NONE,
     question::Filter,
     regressions::{self, Needed, Regression, WINDOW},
@@ -22,16 +23,49 @@ const AT_ONCE: usize = 4096;
 
 /// What is known of all lines.
 #[derive(Debug, Default)]
-pub(super) struct Moved(HashMap<u32, Found>);
+pub(super) struct Moved(HashMap<u32, LineFindings>);
 
-/// A change, and where the attempt was built with which it began.
+/// What stands out in one line.
 #[derive(Debug)]
-struct Found {
-    regression: Regression,
+struct LineFindings {
+    regression: Option<PlacedFinding<Regression>>,
+    mixed: Option<PlacedFinding<MixedNeed>>,
+}
+
+/// A finding, and where the attempt was built that it names: of a change the one with which it began, else the newest.
+#[derive(Debug)]
+struct PlacedFinding<T> {
+    finding: T,
     owner: u16,
     pool: u16,
     ref_class: u8,
     labels: Vec<Label>,
+}
+
+impl<T> PlacedFinding<T> {
+    fn new(finding: T, rows: &Rows, (_, _, at, index): &Standing) -> Option<Self> {
+        let chunk = rows.chunks.get(*at)?;
+        let row = chunk.rows().get(*index)?;
+        let label = |label: usize| {
+            let label = u8::try_from(label).ok()?;
+            Some((label, chunk.label(label, *index))).filter(|(_, value)| *value != NONE)
+        };
+        Some(Self {
+            finding,
+            owner: row.owner,
+            pool: row.pool,
+            ref_class: row.ref_class,
+            labels: (0..NAMES).filter_map(label).collect(),
+        })
+    }
+
+    fn is_in(&self, place: &Place) -> bool {
+        let value = |label| {
+            let known = self.labels.iter().find(|(name, _)| *name == label);
+            known.map_or(NONE, |(_, value)| *value)
+        };
+        place.takes(self.owner, self.pool, self.ref_class, value)
+    }
 }
 
 /// Where a row stands, in an order that puts lines together and the newest of each first.
@@ -53,19 +87,29 @@ impl Moved {
     /// What moved, the most expensive first, at most `most`. Of the filter's times those count in which a change began: what was
     /// usual before is learnt from all attempts. Outcome and cause do not count.
     pub(super) fn answer(&self, filter: &Filter, place: &Place, most: usize) -> Vec<Regression> {
-        let asked = |found: &&Found| {
-            let value = |label| {
-                let known = found.labels.iter().find(|(name, _)| *name == label);
-                known.map_or(NONE, |(_, value)| *value)
-            };
-            filter.takes_time(found.regression.ended_unix_ms)
-                && filter.takes_key(&found.regression.key)
-                && place.takes(found.owner, found.pool, found.ref_class, value)
+        let asked = |found: &&PlacedFinding<Regression>| {
+            filter.takes_time(found.finding.ended_unix_ms)
+                && filter.takes_key(&found.finding.key)
+                && found.is_in(place)
         };
-        let mut all: Vec<&Regression> =
-            self.0.values().filter(asked).map(|found| &found.regression).collect();
+        let found = self.0.values().filter_map(|line| line.regression.as_ref()).filter(asked);
+        let mut all: Vec<&Regression> = found.map(|found| &found.finding).collect();
         let cost = |regression: &Regression| regression.extra_gib_hours;
         all.sort_by(|a, b| cost(b).total_cmp(&cost(a)).then_with(|| a.attempt.cmp(&b.attempt)));
+        all.into_iter().take(most).cloned().collect()
+    }
+
+    /// Builds that hide groups of need, the most expensive first, at most `most`. The newest attempt of each must be asked for.
+    pub(super) fn mixed(&self, filter: &Filter, place: &Place, most: usize) -> Vec<MixedNeed> {
+        let asked = |found: &&PlacedFinding<MixedNeed>| {
+            filter.takes_time(found.finding.ended_unix_ms)
+                && filter.takes_key(&found.finding.key)
+                && found.is_in(place)
+        };
+        let found = self.0.values().filter_map(|line| line.mixed.as_ref()).filter(asked);
+        let mut all: Vec<&MixedNeed> = found.map(|found| &found.finding).collect();
+        let cost = |mixed: &MixedNeed| mixed.extra_gib_hours;
+        all.sort_by(|a, b| cost(b).total_cmp(&cost(a)).then_with(|| a.key.describe().cmp(&b.key.describe())));
         all.into_iter().take(most).cloned().collect()
     }
 }
@@ -89,8 +133,8 @@ fn standing(rows: &Rows, lines: &[u32]) -> Vec<Standing> {
     standing
 }
 
-/// What moved in one line, the newest of which stand first.
-fn found(rows: &Rows, line: &[Standing]) -> Option<Found> {
+/// What stands out in one line, the newest of which stand first; `None` if nothing does.
+fn found(rows: &Rows, line: &[Standing]) -> Option<LineFindings> {
     let brief = |(_, _, at, index): &Standing| Some(&*rows.chunks.get(*at)?.rows().get(*index)?.brief);
     let mut newest: Vec<(Needed<'_>, &Standing)> = line
         .iter()
@@ -100,19 +144,11 @@ fn found(rows: &Rows, line: &[Standing]) -> Option<Found> {
     let order = |brief: &Brief| (brief.ended_unix_ms(), brief.attempt.clone());
     newest.sort_by_cached_key(|((brief, _), _)| order(brief));
     let needs: Vec<Needed<'_>> = newest.iter().map(|(needed, _)| *needed).collect();
-    let regression = regressions::regression(&needs)?;
-    let (_, (_, _, at, index)) = newest.iter().find(|((brief, _), _)| brief.attempt == regression.attempt)?;
-    let chunk = rows.chunks.get(*at)?;
-    let row = chunk.rows().get(*index)?;
-    let label = |label: usize| {
-        let label = u8::try_from(label).ok()?;
-        Some((label, chunk.label(label, *index))).filter(|(_, value)| *value != NONE)
-    };
-    Some(Found {
-        regression,
-        owner: row.owner,
-        pool: row.pool,
-        ref_class: row.ref_class,
-        labels: (0..NAMES).filter_map(label).collect(),
-    })
+    let regression = regressions::regression(&needs).and_then(|regression| {
+        let (_, standing) = newest.iter().find(|((brief, _), _)| brief.attempt == regression.attempt)?;
+        PlacedFinding::new(regression, rows, standing)
+    });
+    let mixed = mixed::mixed(&needs)
+        .and_then(|mixed| PlacedFinding::new(mixed, rows, newest.last().map(|(_, last)| *last)?));
+    (regression.is_some() || mixed.is_some()).then_some(LineFindings { regression, mixed })
 }

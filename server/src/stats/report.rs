@@ -10,6 +10,7 @@ use super::{
     book::{Book, Rows},
     count::Count,
     groups::{Group, Groups},
+    mixed::MixedNeed,
     prices::{PoolPrices, Price},
     regressions::Regression,
     row::Row,
@@ -22,6 +23,8 @@ use crate::domain::Fault;
 
 /// Needs that have moved, in an answer.
 const REGRESSIONS: usize = 100;
+/// Builds that hide groups of need, in an answer.
+const MIXED: usize = 100;
 /// Packages whose need varies most, in an answer.
 const VARIABLE: usize = 100;
 
@@ -34,6 +37,8 @@ pub(crate) struct Report {
     pub(crate) steps: Vec<Step>,
     /// The most expensive first.
     pub(crate) regressions: Vec<Regression>,
+    /// The most expensive first.
+    pub(crate) mixed: Vec<MixedNeed>,
     /// The most variable first.
     pub(crate) variable: Vec<Variable>,
     pub(crate) currency: String,
@@ -73,10 +78,11 @@ impl Stats {
             (Count { rows, sieve, groups, prices, step_ms: *step_ms }, gone, changed)
         };
         moved.update(&count.rows, changed);
-        let regressions = if count.sieve.is_closed() {
-            Vec::new()
+        let (regressions, mixed) = if count.sieve.is_closed() {
+            (Vec::new(), Vec::new())
         } else {
-            moved.answer(filter, count.sieve.place(), REGRESSIONS)
+            let place = count.sieve.place();
+            (moved.answer(filter, place, REGRESSIONS), moved.mixed(filter, place, MIXED))
         };
         drop(moved);
         let covers = match confined {
@@ -91,6 +97,7 @@ impl Stats {
             groups: counted.groups,
             steps: counted.steps,
             regressions,
+            mixed,
             variable: counted.variable,
             currency,
             covers,

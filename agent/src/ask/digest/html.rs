@@ -1,6 +1,6 @@
 //! A report as one file for a browser or a printer: no script, no request to anybody, light or dark as the reader likes.
 
-use plimsoll_proto::v1::{ChangeKind, Regression};
+use plimsoll_proto::v1::{ChangeKind, MixedNeed, Regression};
 
 use super::{
     Digest, NAMED,
@@ -44,6 +44,7 @@ pub(super) fn render(digest: &Digest) -> String {
     steps(&mut page, digest);
     wasters(&mut page, digest);
     regressions(&mut page, &digest.stats.regressions);
+    mixed(&mut page, &digest.stats.mixed);
     predictions(&mut page, digest);
     for note in &digest.stats.notes {
         page.within("<p class=\"faint\">Note: ", note, "</p>\n");
@@ -170,6 +171,20 @@ fn regressions(page: &mut Markup, regressions: &[Regression]) {
         page.within("<td>", &numbers::bytes(moved.now_bytes), "</td>");
         page.within("<td>", &amount(moved.extra_gib_hours), "</td>");
         page.within("<td>", &since, "</td>").within("<td>", &moved.changed, "</td></tr>\n");
+    }
+    end(page);
+}
+
+fn mixed(page: &mut Markup, builds: &[MixedNeed]) {
+    if builds.is_empty() {
+        return;
+    }
+    heads(page, "Builds that hide groups with different needs", &["build", "extra GiB h", "groups"]);
+    for build in builds.iter().take(NAMED) {
+        page.within("<tr><th scope=\"row\">", &build.key, "</th>");
+        page.within("<td>", &amount(build.extra_gib_hours), "</td>");
+        let reason = build.groups.as_ref().map(|groups| groups.reason.as_str()).unwrap_or_default();
+        page.within("<td>", reason, "</td></tr>\n");
     }
     end(page);
 }

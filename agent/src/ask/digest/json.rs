@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Digest, NAMED, next};
-use crate::ask::json::{self, RegressionJson, StepJson, TotalsJson};
+use crate::ask::json::{self, MixedNeedJson, RegressionJson, StepJson, TotalsJson};
 
 /// A stretch of time against the one before.
 #[derive(Debug, Serialize)]
@@ -19,6 +19,8 @@ struct DigestJson {
     /// Packages, the most wasteful first.
     wasters: Vec<WasterJson>,
     regressions: Vec<RegressionJson>,
+    /// Builds that hide groups with different needs, the most expensive first.
+    mixed: Vec<MixedNeedJson>,
     currency: String,
     /// What to do next, a sentence each.
     next: Vec<String>,
@@ -47,6 +49,7 @@ pub(super) fn render(digest: &Digest) -> String {
             .map(|(group, sums)| WasterJson { package: group.name.clone(), totals: TotalsJson::from(&sums) })
             .collect(),
         regressions: digest.stats.regressions.iter().take(NAMED).map(RegressionJson::from).collect(),
+        mixed: digest.stats.mixed.iter().take(NAMED).map(MixedNeedJson::from).collect(),
         currency: digest.stats.currency.clone(),
         next: next::next(digest),
         notes: digest.stats.notes.clone(),

@@ -36,6 +36,7 @@ pub(super) fn next(digest: &Digest) -> Vec<String> {
         rising(digest),
         waster(digest),
         moved(digest),
+        mixed(digest),
         switch_on(&digest.now),
         held(&digest.now),
         again(&digest.now),
@@ -115,6 +116,16 @@ fn moved(digest: &Digest) -> Option<String> {
     ))
 }
 
+/// A build of which one size cannot be right.
+fn mixed(digest: &Digest) -> Option<String> {
+    let worst = digest.stats.mixed.first()?;
+    let groups = worst.groups.as_ref()?.groups.len();
+    Some(format!(
+        "{} hides {groups} groups with different needs: `plimsoll explain` says what tells them apart, or which label to record.",
+        clean(&worst.key)
+    ))
+}
+
 /// Predicted sizes that would have done better than those that were asked for.
 fn switch_on(now: &StatsTotals) -> Option<String> {
     let would = now.would_have_been.as_ref().filter(|would| would.attempts >= ENOUGH)?;
@@ -161,7 +172,7 @@ fn again(now: &StatsTotals) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_proto::v1::Calibration;
+    use plimsoll_proto::v1::{Calibration, MixedNeed, NeedGroup, NeedGroups};
 
     use super::{
         super::tests::{empty, full},
@@ -181,6 +192,19 @@ mod tests {
             "9 retries were of failures that come again: let `plimsoll should-retry` decide.",
         ];
         assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn a_build_that_hides_groups_is_named_with_what_to_do() {
+        let mut digest = full();
+        let groups = NeedGroups { groups: vec![NeedGroup::default(); 2], ..NeedGroups::default() };
+        digest.stats.mixed = vec![MixedNeed {
+            key: "py-torch \u{1b}".to_owned(),
+            groups: Some(groups),
+            ..MixedNeed::default()
+        }];
+        let said = "py-torch   hides 2 groups with different needs: `plimsoll explain` says what";
+        assert!(next(&digest).iter().any(|sentence| sentence.starts_with(said)), "{:?}", next(&digest));
     }
 
     #[test]

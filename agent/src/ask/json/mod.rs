@@ -18,7 +18,11 @@ use plimsoll_proto::v1::{
 };
 use serde::Serialize;
 
-pub(super) use self::{moved::RegressionJson, stats::StepJson, totals::TotalsJson};
+pub(super) use self::{
+    moved::{MixedNeedJson, RegressionJson},
+    stats::StepJson,
+    totals::TotalsJson,
+};
 
 pub(crate) fn render_prediction(prediction: &Prediction) -> String {
     render(&predictor::PredictionJson::from(prediction))

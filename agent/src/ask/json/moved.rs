@@ -1,8 +1,9 @@
 //! JSON of what stands out: needs that have moved, packages whose need varies, failures that go away.
 
-use plimsoll_proto::v1::{Flaky, Regression, Variable};
+use plimsoll_proto::v1::{Flaky, MixedNeed, Regression, Variable};
 use serde::Serialize;
 
+use super::groups::NeedGroupsJson;
 use crate::ask::words;
 
 /// A build whose need has moved.
@@ -39,6 +40,27 @@ impl From<&Regression> for RegressionJson {
             attempts_since: regression.attempts_since,
             changed: regression.changed.clone(),
             extra_gib_hours: regression.extra_gib_hours,
+        }
+    }
+}
+
+/// A build that hides groups with different needs.
+#[derive(Debug, Serialize)]
+pub(in crate::ask) struct MixedNeedJson {
+    key: String,
+    package: String,
+    groups: Option<NeedGroupsJson>,
+    /// What one size for all holds above what the groups need.
+    extra_gib_hours: f64,
+}
+
+impl From<&MixedNeed> for MixedNeedJson {
+    fn from(mixed: &MixedNeed) -> Self {
+        Self {
+            key: mixed.key.clone(),
+            package: mixed.package.clone(),
+            groups: mixed.groups.as_ref().map(NeedGroupsJson::from),
+            extra_gib_hours: mixed.extra_gib_hours,
         }
     }
 }

@@ -4,7 +4,7 @@ use plimsoll_proto::v1::{Coverage, GetStatsResponse, StatsTotals, Step};
 use serde::Serialize;
 
 use super::{
-    moved::{FlakyJson, RegressionJson, VariableJson},
+    moved::{FlakyJson, MixedNeedJson, RegressionJson, VariableJson},
     totals::TotalsJson,
 };
 
@@ -17,6 +17,8 @@ pub(super) struct StatsJson {
     steps: Vec<StepJson>,
     /// Builds whose need has moved, the most expensive first.
     regressions: Vec<RegressionJson>,
+    /// Builds that hide groups with different needs, the most expensive first.
+    mixed: Vec<MixedNeedJson>,
     /// Packages whose need varies most.
     variable: Vec<VariableJson>,
     /// Failures that were retried as they were, most retries first, over all attempts.
@@ -75,6 +77,7 @@ impl From<&GetStatsResponse> for StatsJson {
                 .collect(),
             steps: steps.map(StepJson::from).collect(),
             regressions: stats.regressions.iter().map(RegressionJson::from).collect(),
+            mixed: stats.mixed.iter().map(MixedNeedJson::from).collect(),
             variable: stats.variable.iter().map(VariableJson::from).collect(),
             flaky: stats.flaky.iter().map(FlakyJson::from).collect(),
             currency: stats.currency.clone(),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use plimsoll_proto::{
     reasons,
-    v1::{ChangeKind, Flaky, GetStatsResponse, Regression, Variable},
+    v1::{ChangeKind, Flaky, GetStatsResponse, MixedNeed, Regression, Variable},
 };
 
 use super::{
@@ -21,7 +21,10 @@ const SHOWN: usize = 10;
 
 /// A part for each thing that stands out.
 pub(in crate::ask) fn parts(stats: &GetStatsResponse, look: Look) -> String {
-    regressions(&stats.regressions, look) + &variable(&stats.variable, look) + &flaky(&stats.flaky, look)
+    regressions(&stats.regressions, look)
+        + &mixed(&stats.mixed, look)
+        + &variable(&stats.variable, look)
+        + &flaky(&stats.flaky, look)
 }
 
 fn head(text: &str, look: Look) -> String {
@@ -66,6 +69,21 @@ fn regressions(regressions: &[Regression], look: Look) -> String {
         let _written = writeln!(text, "          {}{changed}", clean(&moved.key));
     }
     text + &and_more(regressions.len(), "that cost less")
+}
+
+/// Two lines for each build that hides groups with different needs.
+fn mixed(builds: &[MixedNeed], look: Look) -> String {
+    if builds.is_empty() {
+        return String::new();
+    }
+    let mut text = head("builds that hide groups with different needs (the most expensive first)", look);
+    for build in builds.iter().take(SHOWN) {
+        let cost = look.paint(Paint::Bad, &format!("{:>8.2}", build.extra_gib_hours));
+        let _written = writeln!(text, "{cost} GiB h above the need with one size  {}", clean(&build.key));
+        let reason = build.groups.as_ref().map(|groups| clean(&groups.reason)).unwrap_or_default();
+        let _written = writeln!(text, "          {reason}");
+    }
+    text + &and_more(builds.len(), "that cost less")
 }
 
 fn variable(packages: &[Variable], look: Look) -> String {

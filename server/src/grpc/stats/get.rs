@@ -49,6 +49,7 @@ fn answer(report: Report) -> pb::GetStatsResponse {
         groups: report.groups.into_iter().map(group).collect(),
         steps: report.steps.into_iter().map(step).collect(),
         regressions: report.regressions.into_iter().map(reply::regression).collect(),
+        mixed: report.mixed.iter().map(reply::mixed_need).collect(),
         variable: report.variable.into_iter().map(variable).collect(),
         currency: report.currency,
         coverage: Some(coverage(report.covers)),

@@ -41,6 +41,7 @@ pub(super) async fn show(parts: &Parts, uri: &Uri) -> Result<Page, Trouble> {
             (worst(&stats, &view))
             div.two { @for part in &parts_of { div { (part) } } }
             (moved(&stats.regressions, &view))
+            (mixed(&stats.mixed, &view))
             div.two {
                 div { (variable(&stats.variable, &view)) }
                 div { (flaky(&stats.flaky)) }
@@ -240,6 +241,30 @@ pub(super) fn moved(regressions: &[pb::Regression], view: &View) -> Markup {
                                 td.n { (bytes(one.now_bytes)) }
                                 td.text { @if one.changed.is_empty() { (words::change(one.kind())) ", nothing in its key" } @else { (one.changed) } }
                                 td.n { (amount(one.extra_gib_hours)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Builds that hide groups with different needs.
+fn mixed(builds: &[pb::MixedNeed], view: &View) -> Markup {
+    html! {
+        @if !builds.is_empty() {
+            h2 { "Builds that hide groups with different needs" }
+            p.why { "One size for all of them holds memory that most do not need. The most expensive first." }
+            div.scroll tabindex="0" role="region" aria-label="Builds that hide groups with different needs" {
+                table {
+                    thead { tr { th scope="col" { "Build" } th.n scope="col" { "Extra GiB·h" } th scope="col" { "Groups" } } }
+                    tbody {
+                        @for one in builds.iter().take(WORST) {
+                            tr {
+                                th scope="row" { a href=(view.package(&one.package)) { (one.key) } }
+                                td.n { (amount(one.extra_gib_hours)) }
+                                td.text { (one.groups.as_ref().map(|groups| groups.reason.as_str()).unwrap_or_default()) }
                             }
                         }
                     }

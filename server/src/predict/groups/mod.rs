@@ -41,20 +41,29 @@ pub(super) struct Found<'p, 'h> {
 /// The groups among the most similar attempts of the package that fitted; `None` if they are one, or too few.
 pub(super) fn find<'p, 'h>(pool: &'p Pool<'h>, key: &Key) -> Option<Found<'p, 'h>> {
     let used = oldest_first(pool);
-    let needs: Vec<f64> = used.iter().map(|used| used.need).collect();
+    let needs: Vec<NeedOf<'_>> = used.iter().map(|used| (used.need, &*used.fact.brief)).collect();
+    let (groups, places) = among(&needs, &fields_of_key(key))?;
+    Some(Found { members: places.into_iter().zip(used).collect(), groups })
+}
+
+/// A need as a finite logarithm to base 2 of bytes, and the attempt that had it.
+pub(crate) type NeedOf<'b> = (f64, &'b Brief);
+
+/// The groups among attempts, and the place of the group of each; `None` if they are one. `asked`: the fields of the key in question.
+pub(crate) fn among(oldest_first: &[NeedOf<'_>], asked: &[Trait<'_>]) -> Option<(NeedGroups, Vec<usize>)> {
+    let needs: Vec<f64> = oldest_first.iter().map(|(need, _)| *need).collect();
     let split = Split::of(&needs)?;
-    let members: Vec<_> = used.into_iter().map(|used| (split.group_of(used.need), used)).collect();
-    let of_group = |group| members.iter().filter(move |(of, _)| *of == group).map(|(_, used)| used.need);
-    let groups = (0..split.count()).map(|group| summed(of_group(group).collect(), members.len())).collect();
+    let places: Vec<usize> = needs.iter().map(|need| split.group_of(*need)).collect();
+    let of_group = |group| needs.iter().copied().filter(|need| split.group_of(*need) == group).collect();
     let grouped: Vec<Grouped<'_>> =
-        members.iter().map(|(group, used)| (*group, fields_of(&used.fact.brief))).collect();
+        places.iter().zip(oldest_first).map(|(place, (_, brief))| (*place, fields_of(brief))).collect();
     let groups = NeedGroups {
-        groups,
-        told_apart_by: told_apart(split.count(), &grouped, &fields_of_key(key)),
+        groups: (0..split.count()).map(|group| summed(of_group(group), needs.len())).collect(),
+        told_apart_by: told_apart(split.count(), &grouped, asked),
         unrecorded: unrecorded(&grouped),
         looked_at_all: false,
     };
-    Some(Found { members, groups })
+    Some((groups, places))
 }
 
 /// Attempts of the package that fitted, rung by rung until they are enough, in the order of time.

@@ -6,8 +6,8 @@ use crate::domain::{Bytes, Distinction, NeedGroup, NeedGroups};
 
 const NAMES: [&str; 4] = ["first", "second", "third", "fourth"];
 
-/// One paragraph for a CI engineer. `request` and `limit`: what was predicted over all of them.
-pub(crate) fn describe(groups: &NeedGroups, request: Bytes, limit: Bytes) -> String {
+/// One paragraph for a CI engineer. `sizes`: request and limit that were predicted over all of them, if they were.
+pub(crate) fn describe(groups: &NeedGroups, sizes: Option<[Bytes; 2]>) -> String {
     let mut text = format!("These attempts are {} groups with different needs:", groups.groups.len());
     for (at, group) in groups.groups.iter().enumerate() {
         let mark = if at == 0 { "" } else { "," };
@@ -15,9 +15,11 @@ pub(crate) fn describe(groups: &NeedGroups, request: Bytes, limit: Bytes) -> Str
         let (attempts, share) = (counted(group.attempts), group.share * 100.0);
         let _written = write!(text, "{mark} {attempts} ({share:.0} %) needed {least} to {most}");
     }
-    let covers =
-        |name: &str, size: Bytes| format!("{name} of {size} covers {}", covered(&groups.groups, size));
-    let _written = write!(text, ". The {}; the {}. ", covers("request", request), covers("limit", limit));
+    text.push_str(". ");
+    if let Some([request, limit]) = sizes {
+        let covers = |size: Bytes| format!("of {size} covers {}", covered(&groups.groups, size));
+        let _written = write!(text, "The request {}; the limit {}. ", covers(request), covers(limit));
+    }
     match &groups.told_apart_by {
         Some(by) => text.push_str(&told_apart(by)),
         None => text.push_str(&unknown(groups)),
@@ -108,7 +110,7 @@ mod tests {
     fn what_a_size_covers_and_what_not_is_said_plainly() {
         let two = groups(&[[14, 16, 18], [34, 38, 41]], None);
         assert_eq!(
-            describe(&two, Bytes(18 * GIB), Bytes(66 * GIB)),
+            describe(&two, Some([Bytes(18 * GIB), Bytes(66 * GIB)])),
             "These attempts are 2 groups with different needs: 10 attempts (50 %) needed 14.00 GiB to 18.00 GiB, 10 attempts (50 %) \
              needed 34.00 GiB to 41.00 GiB. The request of 18.00 GiB covers the first and not the second; the limit of 66.00 GiB covers \
              both. Nothing that is recorded tells them apart: record version, variants and build_jobs, which no attempt names, or what \
