@@ -121,6 +121,7 @@ async fn the_same_failure_at_the_same_commit_ends_it_also_after_a_restart() {
     let (first, again) = (first.outlook.unwrap(), again.outlook.unwrap());
     assert_eq!((first.signature, first.seen, again.seen), (again.signature, 0, 1));
     assert_eq!(again.signature_line, "x: fatal: the moon is full (pid 0)");
+    assert_eq!(again.failure_line, "/builds/b/x: fatal: the moon is full (pid 99)", "as it was");
     assert!(first.cost_memory_gib_hours > 0.0);
 }
 

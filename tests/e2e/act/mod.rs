@@ -79,7 +79,7 @@ fn the_report_says_what_the_verdict_stands_on() {
     assert_eq!(ran.code, Some(81), "{ran:?}");
     for words in [
         "retry     yes, as is: unknown",
-        "attempts left); nothing known explains the failure",
+        "attempts left); no known cause explains the failure",
         "failure: fatal: the moon is full",
         "cost: ",
         "next run  memory request",
