@@ -100,6 +100,11 @@ impl Basis {
     pub fn is_default(&self) -> bool {
         self.rung == Rung::Default && self.confidence.is_none()
     }
+
+    /// The same, and it is that default: an attempt that failed did not change it.
+    pub fn is_unchanged_default(&self) -> bool {
+        self.is_default() && self.bound == SizeBound::Default
+    }
 }
 
 /// A bound is a text in JSON and on disk, as on the wire.

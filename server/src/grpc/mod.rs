@@ -10,6 +10,7 @@ pub(crate) mod foreign;
 mod grouping;
 mod guarded;
 mod inside;
+mod next_size;
 mod outbound;
 mod placement;
 mod predictor;

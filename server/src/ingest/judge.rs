@@ -87,7 +87,7 @@ fn is_of_another(asked: &str, measured: &str) -> bool {
 /// most memory there is: lowered afterwards, the size that it had would be called a bigger one.
 fn placed(evidence: &Evidence, parts: &Parts) -> Verdict {
     let Parts { judging, learned, predict, placing, pods, .. } = parts;
-    let evidence = &pods.join(evidence);
+    let evidence = &*pods.join(evidence);
     let memory = |verdict: &Verdict| verdict.next.as_ref().map(|next| next.memory_limit.value);
     let judge = |settings: &predict::Settings| {
         let mut verdict = judging.judge(evidence, learned, settings);

@@ -6,6 +6,7 @@
 //! the verdict rests on what is predicted.
 
 use std::{
+    borrow::Cow,
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -66,11 +67,15 @@ impl JobPods {
         (may_be(host, &pod.host) && may_be(project, &pod.project)).then_some(pod.sizes)
     }
 
-    /// The evidence with what the attempt's pod had, where nothing was measured.
-    pub(super) fn join(&self, evidence: &Evidence) -> Evidence {
-        let sizes = || self.of(&evidence.attempt, &evidence.key.project);
-        let pod_sizes = if evidence.measured.is_none() { sizes() } else { None };
-        Evidence { pod_sizes, ..evidence.clone() }
+    /// The evidence with what the attempt's pod had, where nothing was measured and the pod was seen.
+    pub(super) fn join<'e>(&self, evidence: &'e Evidence) -> Cow<'e, Evidence> {
+        let seen = || self.of(&evidence.attempt, &evidence.key.project);
+        match evidence.measured {
+            Some(_) => Cow::Borrowed(evidence),
+            None => seen().map_or(Cow::Borrowed(evidence), |sizes| {
+                Cow::Owned(Evidence { pod_sizes: Some(sizes), ..evidence.clone() })
+            }),
+        }
     }
 }
 
