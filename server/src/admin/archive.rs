@@ -12,6 +12,7 @@
 
 use std::io::{self, Read};
 
+use plimsoll_proto::figures::counted_as;
 use ulid::Ulid;
 
 use crate::store::{Entry, FORMAT_VERSION, Identity, Versioned};
@@ -50,13 +51,16 @@ pub(crate) enum ArchiveError {
         known: u32,
     },
     /// It ends early.
-    #[error("the backup ends in the middle, after {entries} entries: it was cut short; take another one")]
+    #[error(
+        "the backup ends in the middle, after {}: it was cut short; take another one",
+        counted_as(*entries, "entry", "entries")
+    )]
     Short {
         /// Whole entries before the end.
         entries: u64,
     },
     /// A frame is damaged.
-    #[error("the backup is damaged after {entries} entries: {reason}; take another one")]
+    #[error("the backup is damaged after {}: {reason}; take another one", counted_as(*entries, "entry", "entries"))]
     Damaged {
         /// Whole entries before the damage.
         entries: u64,

@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-use plimsoll_proto::job;
+use plimsoll_proto::{figures::counted, job};
 
 use super::{
     draft::{Record, Unnamed, earlier_print},
@@ -57,7 +57,7 @@ pub(crate) enum ImportError {
         reason: String,
     },
     /// The store did not take a commit.
-    #[error("stopped after {added} rows: {reason}; the same command again adds the rest")]
+    #[error("stopped after {}: {reason}; the same command again adds the rest", counted(*added, "row"))]
     Commit {
         /// Rows that are on the disk.
         added: u64,
