@@ -2,6 +2,7 @@
 //! `.proto` files beside this crate, the [`limits`] that both ends obey, the spelling of keys and
 //! quantities that both must agree on, and [`figures`]: numbers as both ends write them for people.
 
+pub mod evidence;
 pub mod figures;
 pub mod job;
 pub mod limits;

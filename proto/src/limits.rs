@@ -62,3 +62,6 @@ pub const EXPLAIN_ATTEMPTS: usize = 200;
 pub const PHASES: usize = 64;
 /// Bytes of a phase's name.
 pub const PHASE_NAME_BYTES: usize = 128;
+
+/// Most verdicts that are shown of an attempt beside the one in force.
+pub const EARLIER_VERDICTS: usize = 16;

@@ -14,12 +14,12 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    domain::{AttemptId, Evidence, History, Key, Verdict},
+    domain::{AttemptId, Evidence, History, Key, ReportedEvidence, Verdict},
     learned::Learned,
     metrics::Metrics,
     predict,
     reload::{self, Kept, Stamp},
-    retry::{self, Flaky, Known, Policy, Rules, Seen},
+    retry::{self, Finding, Flaky, Known, Policy, Rules, Seen},
 };
 pub(crate) use read::rules;
 use read::stamps;
@@ -88,6 +88,16 @@ impl Judging {
             let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
             retry::judge(evidence, finding, &Known { history, seen: &seen, settings, policy })
         })
+    }
+
+    /// What a caller says, with his log read by the rules in force. Takes as long as judging does.
+    pub(crate) fn reported(&self, asked: &Evidence) -> ReportedEvidence {
+        retry::reported(asked, &self.0.kept.now().rules)
+    }
+
+    /// Why an attempt failed by what is known of it. Fast, if no log is to be read.
+    pub(crate) fn classify(&self, evidence: &Evidence) -> Finding {
+        retry::classify(evidence, &self.0.kept.now().rules)
     }
 
     /// Failures with retries whose end is known, most retries first.

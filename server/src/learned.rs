@@ -78,11 +78,12 @@ impl Learned {
         }
     }
 
-    /// Counts a verdict that is on disk.
-    pub(crate) fn judged(&self, verdict: &Verdict) {
-        if verdict.action == Action::No {
+    /// Counts a verdict that is on disk in the place of the one that was in force before.
+    pub(crate) fn judged(&self, verdict: &Verdict, earlier: Option<&Verdict>) {
+        let refuses = verdict.action == Action::No;
+        if refuses || earlier.is_some_and(|earlier| earlier.action == Action::No) {
             let ended = self.read(|history| history.get(&verdict.attempt).map(Arc::clone));
-            self.stats.refuse(&verdict.attempt, ended.as_deref());
+            self.stats.refuse(&verdict.attempt, ended.as_deref(), refuses);
         }
     }
 

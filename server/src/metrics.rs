@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use fleet::{Ended, Held};
+use fleet::{CauseChanged, Ended, Held};
 use packages::Packages;
 use process::Process;
 
@@ -242,6 +242,8 @@ metrics! {
     disk_free_bytes: Bytes = "store_disk_free", "Room on the disk of the store", in Unit::Bytes;
     disk_bytes: Bytes = "store_disk", "Size of the disk of the store", in Unit::Bytes;
     fleet_attempts: Family<Ended, Counter> = "fleet_attempts", "Attempts that ended, by outcome and cause";
+    fleet_cause_changes: Family<CauseChanged, Counter> = "fleet_cause_changes",
+        "Attempts whose cause a verdict changed after they were counted, by the cause they were counted with and the new one";
     fleet_retries: Counter = "fleet_retries", "Attempts that ended and were retries";
     fleet_wall: Amount = "fleet_wall", "Time that attempts took", in Unit::Seconds;
     fleet_memory_asked: Amount = "fleet_memory_asked",

@@ -73,7 +73,7 @@ fn run(config: Config) -> anyhow::Result<()> {
 
 async fn serve(config: Config, agents: Handle) -> anyhow::Result<()> {
     let log = Log::begin(&config)?;
-    let ended = live(config, agents).await;
+    let ended = Box::pin(live(config, agents)).await;
     log.end().await;
     ended
 }

@@ -22,6 +22,7 @@ mod demand;
 mod deploy;
 mod directory;
 mod endurance;
+mod evidence;
 mod floods;
 mod forged;
 mod gantry;

@@ -18,7 +18,7 @@ use crate::{
     grpc::{self, Calls},
     http,
     incoming::Listener,
-    ingest::Worker,
+    ingest::{Ingest, Rejudging, Worker},
     stats::Stats,
     store::Store,
     ticketing::Keeper,
@@ -105,10 +105,13 @@ impl Running {
         let Listeners { grpc, http, admission } = listeners;
         let serving_http = serve_http(http, admission, http_parts, http::Bounds::of(connections.http));
         Self {
+            worker: Long::new(
+                "ingest",
+                tasks.spawn(work(worker, grpc_parts.ingest.clone(), keeper, ingesting.clone())),
+            ),
             grpc: Long::new("gRPC listener", tasks.spawn(grpc::serve(grpc, grpc_parts, health.clone()))),
             http: Long::new("HTTP listener", tasks.spawn(serving_http)),
             watch: Long::new("watch over the store", tasks.spawn(watch)),
-            worker: Long::new("ingest", tasks.spawn(work(worker, keeper, ingesting.clone()))),
             store,
             health,
             calls,
@@ -152,13 +155,19 @@ impl Running {
 }
 
 /// The ingest, and behind it the keeper of tickets: the last ends of attempts are ends of tickets.
-async fn work(worker: Worker, keeper: Keeper, end: CancellationToken) -> anyhow::Result<()> {
+async fn work(
+    mut worker: Worker,
+    ingest: Ingest,
+    keeper: Keeper,
+    end: CancellationToken,
+) -> anyhow::Result<()> {
+    let rejudging = Rejudging::new(ingest, &mut worker);
     let ended = CancellationToken::new();
-    let ingest = async {
-        worker.run(end).await;
+    let ingesting = async {
+        worker.run(end.clone()).await;
         ended.cancel();
     };
-    tokio::join!(ingest, keeper.run(ended.clone()));
+    tokio::join!(ingesting, rejudging.run(end.clone()), keeper.run(ended.clone()));
     Ok(())
 }
 

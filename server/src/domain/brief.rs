@@ -20,12 +20,13 @@ impl JobMark {
     }
 }
 
+/// It occupied something for others that is known.
+const ASKED: u8 = 1;
+/// A line of its log alone names the cause.
+const BY_LOG: u8 = 2;
+
 /// A finished attempt as far as sums, lists and verdicts on others need it.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "facts that have nothing to do with each other, a byte each"
-)]
 pub struct Brief {
     /// Its id.
     pub attempt: AttemptId,
@@ -59,8 +60,8 @@ pub struct Brief {
     pub cause: Option<Cause>,
     /// See [`Summary::is_nodes_fault`].
     pub is_nodes_fault: bool,
-    /// It occupied something for others that is known.
-    asked: bool,
+    /// [`ASKED`] and [`BY_LOG`] in one byte: one field more would take eight.
+    flags: u8,
     /// See [`super::Opening::untrusted`].
     pub untrusted: bool,
     /// See [`Summary::unneeded`].
@@ -76,13 +77,23 @@ impl Brief {
     /// What it proves of the need: all of it if it succeeded, more than that if memory stopped it, `None` otherwise, also if it
     /// found its work done already.
     pub fn proven(&self) -> Option<Bytes> {
-        let ended = self.outcome == Outcome::Succeeded || self.cause.is_some_and(Cause::is_memory);
+        let ended = self.outcome == Outcome::Succeeded || self.proven_cause().is_some_and(Cause::is_memory);
         Some(self.need_peak).filter(|need| need.0 > 0 && ended && !self.unneeded)
+    }
+
+    /// See [`Summary::is_cause_by_log`].
+    pub fn is_cause_by_log(&self) -> bool {
+        self.flags & BY_LOG != 0
+    }
+
+    /// Why it failed, if something better than a line of its log says so: nothing is learnt from what anybody can write.
+    pub fn proven_cause(&self) -> Option<Cause> {
+        self.cause.filter(|_| !self.is_cause_by_log())
     }
 
     /// What it occupied for others ([`super::Resources::memory_asked`]).
     pub fn memory_asked(&self) -> Option<Bytes> {
-        self.asked.then_some(self.memory)
+        (self.flags & ASKED != 0).then_some(self.memory)
     }
 
     /// Bytes that a shared one takes in memory, without its key.
@@ -100,7 +111,8 @@ impl Brief {
             job: JobMark::of(&summary.key),
             jobs: u16::try_from(summary.key.hints.build_jobs.unwrap_or(0)).unwrap_or(u16::MAX),
             memory: summary.resources.memory_asked().unwrap_or_default(),
-            asked: summary.resources.memory_asked().is_some(),
+            flags: if summary.resources.memory_asked().is_some() { ASKED } else { 0 }
+                | if summary.is_cause_by_log() { BY_LOG } else { 0 },
             is_nodes_fault: summary.is_nodes_fault(),
             untrusted: summary.opening.untrusted,
             unneeded: summary.unneeded,

@@ -16,6 +16,7 @@ mod outcome;
 mod phase;
 mod prediction;
 mod progress;
+mod reported;
 mod sample;
 mod starvation;
 mod summary;
@@ -42,13 +43,15 @@ pub use outcome::{Cause, Exit, OomOrigin, Outcome, wasted};
 pub use phase::Phase;
 pub use prediction::{Basis, Placed, Prediction, Quantity, Rung, UsedAttempt};
 pub use progress::Progress;
+pub use reported::{MatchedLine, ReportedEvidence};
 pub use sample::Sample;
 pub use starvation::Starvation;
 pub use summary::{Origin, Summary, Totals};
 pub use ticket::{Claim, Ticket};
 pub use told::{End, Told};
 pub use units::{Bytes, Cores, CpuMicros, Micros, Millis};
+pub(crate) use verdict::LINE_GONE;
 pub use verdict::{
     Action, Cost, Evidence, EvidenceLine, EvidenceSource, Growth, JobName, ListedRun, Outlook, Signature,
-    Verdict,
+    Verdict, VerdictBasis,
 };

@@ -6,8 +6,8 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Attempt, AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Key, Micros, Millis, OomOrigin, Opening,
-    Outcome, Phase, Progress, Resources, SessionId, Source,
+    Attempt, AttemptId, Bytes, Cause, Cores, CpuMicros, EvidenceSource, Exit, Key, Micros, Millis, OomOrigin,
+    Opening, Outcome, Phase, Progress, Resources, SessionId, Source,
 };
 
 /// What is kept of an ended attempt for ever.
@@ -65,6 +65,12 @@ pub struct Summary {
     /// Why it failed; `None` unless it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
+    /// Where the evidence comes from that decided the cause; `None` if nothing did, and in records of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause_source: Option<EvidenceSource>,
+    /// Why it failed in the words of the CI system; empty if it did not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub ci_reason: String,
     /// The need is a lower bound: killed or starved at a limit.
     #[serde(default)]
     pub censored: bool,
@@ -167,6 +173,8 @@ impl Summary {
             outcome: Outcome::Succeeded,
             exit: None,
             cause: None,
+            cause_source: None,
+            ci_reason: String::new(),
             censored: false,
             oom_origin: None,
             oom_group_kill: None,
@@ -222,6 +230,8 @@ impl Summary {
             },
             exit,
             cause: None,
+            cause_source: None,
+            ci_reason: String::new(),
             censored: false,
             oom_origin: totals.oom_origin.filter(|_| oom_kill.is_some_and(|kills| kills > 0)),
             oom_group_kill: totals.oom_group_kill,
@@ -294,6 +304,11 @@ impl Summary {
     /// The need, or what it is proven to exceed.
     pub fn proven_need(&self) -> Bytes {
         if self.censored { self.stopped_at() } else { self.need_peak }
+    }
+
+    /// A line of a log alone names the cause. Anybody can write one: it is shown and counted, and teaches nothing.
+    pub fn is_cause_by_log(&self) -> bool {
+        self.cause_source == Some(EvidenceSource::Log)
     }
 
     /// What it can teach about memory: all of it if it succeeded, a lower bound if memory stopped it, nothing otherwise.

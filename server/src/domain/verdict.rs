@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::{AttemptId, Bytes, Cause, Exit, Key, Millis, Prediction, Resources, Summary};
+use super::{AttemptId, Bytes, Cause, Exit, Key, Millis, Prediction, ReportedEvidence, Resources, Summary};
 
 /// What is known of an ended attempt: what the server measured, joined with what the caller saw.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +35,8 @@ pub struct Evidence {
     pub listed: Vec<ListedRun>,
     /// What its pod had, if nothing was measured and the admission webhook saw the pod.
     pub pod_sizes: Option<Resources>,
+    /// What was said of it in earlier questions.
+    pub reported: ReportedEvidence,
 }
 
 impl Evidence {
@@ -54,6 +56,7 @@ impl Evidence {
             growth: None,
             listed: Vec::new(),
             pod_sizes: None,
+            reported: ReportedEvidence::default(),
         }
     }
 
@@ -128,6 +131,40 @@ pub struct Verdict {
     /// earlier releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobName>,
+    /// What it stands on. Empty in records of earlier releases.
+    #[serde(default, skip_serializing_if = "VerdictBasis::is_empty")]
+    pub basis: VerdictBasis,
+}
+
+/// What a verdict stands on: with it, a later question knows what was known, and whether it says anything new.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct VerdictBasis {
+    /// Where the evidence comes from that decided the cause; `None` if nothing did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause_source: Option<EvidenceSource>,
+    /// Number of the question ([`super::Fnv`] over all that the caller said).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question: Option<u64>,
+    /// Number of all that was known, without texts of the log. Another number means that more is known by now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<u64>,
+    /// The caller was not trusted: a job that spoke of itself.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_untrusted: bool,
+    /// What the caller said.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub reported: ReportedEvidence,
+}
+
+fn is_nothing(reported: &ReportedEvidence) -> bool {
+    *reported == ReportedEvidence::default()
+}
+
+impl VerdictBasis {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What stands in the place of a line of a log that is gone.
@@ -148,7 +185,7 @@ impl Verdict {
             signature.clear_lines();
             dropped = true;
         }
-        dropped
+        self.basis.reported.drop_log_lines() || dropped
     }
 }
 

@@ -30,7 +30,7 @@ use crate::{
     clock::Clock,
     domain::{AttemptId, End, Evidence, Key, Told},
     gantry::{Ended, Job},
-    ingest::{Ingest, Settled},
+    ingest::{Asker, Ingest, Settled},
     metrics::{Kind, Metrics},
     outgoing::Keep,
 };
@@ -238,7 +238,7 @@ impl Parts {
             listed,
             ..Evidence::about(attempt)
         };
-        match self.ingest.judge(evidence).await {
+        match Box::pin(self.ingest.judge(evidence, Asker::TRUSTED)).await {
             Ok(verdict) => {
                 let (action, cause) = (verdict.action.as_str(), verdict.cause.as_str());
                 tracing::info!(attempt = %verdict.attempt, action, cause, "judged a failed job");

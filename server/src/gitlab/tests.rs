@@ -388,7 +388,11 @@ async fn a_line_of_a_log_alone_does_not_settle_that_memory_ended_a_build() {
         let summary = store::read_summary(&house.store, &id).await.unwrap().unwrap();
         (summary.outcome, summary.cause.is_some_and(Cause::is_memory), summary.censored)
     };
-    assert_eq!(settled("5").await, (Outcome::Failed, false, false));
+    assert_eq!(
+        settled("5").await,
+        (Outcome::Failed, true, false),
+        "shown as the cause, and no proof of a need"
+    );
     assert_eq!(settled("6").await, (Outcome::Failed, true, true));
     house.end().await;
 }

@@ -20,7 +20,7 @@ use crate::{
     answers::Answers,
     domain::{Evidence, History, Key, NeedGroups, Prediction, UsedAttempt},
     identity::{Bound, Identity, Role},
-    ingest::Ingest,
+    ingest::{Asker, Ingest},
     learned::Learned,
     metrics::{Kind, Metrics},
     placing::Placing,
@@ -119,12 +119,14 @@ impl PredictorService {
     /// How a question of `caller` is judged: an attempt belongs to the project that was measured, else to the one that is said. Kept is
     /// the verdict if somebody who is trusted asks, or the job itself about what does not teach: what is kept is shown, counts among those
     /// that an attempt may have, and teaches if the attempt does.
-    async fn how(&self, caller: &Identity, question: &mut Evidence) -> Result<How, Status> {
-        if caller.projects.is_all() && caller.trusted {
-            return Ok(How::Kept);
+    async fn how(&self, caller: &Identity, question: &mut Evidence) -> Result<(How, Asker), Status> {
+        let (is_trusted, sees_all) = (caller.trusted, caller.projects.is_all());
+        let asker = Asker { is_trusted, sees_all, reads_logs: false };
+        if is_trusted && sees_all && caller.roles.has(Role::Reader) && !self.private.logs {
+            return Ok((How::Kept, Asker { reads_logs: true, ..asker }));
         }
-        if caller.is_anonymous && !caller.roles.has(Role::Reader) {
-            return Ok(How::Unseen);
+        if caller.is_anonymous && !caller.roles.has(Role::Reader) && !(is_trusted && sees_all) {
+            return Ok((How::Unseen, asker));
         }
         let found = self.ingest.find(&question.attempt).await;
         let found = found.map_err(|refusal| status::of_refusal(&refusal))?;
@@ -133,13 +135,20 @@ impl PredictorService {
             let allowed = caller.asks_about(&question.attempt, &mut question.key);
             allowed.map_err(|fault| status::forbidden(&fault))?;
         }
-        let teaches = found.is_some_and(|(summary, _running)| !summary.opening.untrusted);
-        let is_own = seen.is_some() && !teaches && caller.is_own_job(question.attempt.as_str());
-        Ok(match seen {
+        let measured = found.as_ref().map(|(summary, _running)| summary);
+        let project = measured.map_or(&question.key.project, |summary| &summary.key.project);
+        let is_own_job = caller.is_own_job(question.attempt.as_str());
+        let is_told = caller.may_be_told_of(project);
+        let hides = self.private.logs && self.private.hides_from(caller, project);
+        let asker = Asker { reads_logs: is_own_job || (is_told && !hides), ..asker };
+        let teaches = measured.is_some_and(|summary| !summary.opening.untrusted);
+        let is_own = seen.is_some() && !teaches && is_own_job;
+        let how = match seen {
             Some(false) => How::Unseen,
             _ if caller.trusted || is_own => How::Kept,
             _ => How::Aside,
-        })
+        };
+        Ok((how, asker))
     }
 
     /// An explanation names attempts only of projects of which `caller` is told elsewhere.
@@ -183,9 +192,9 @@ impl Predictor for PredictorService {
         let _own = admitted.within(|caller| caller.place(Bound::Verdicts))?;
         let _place = self.ingest.line_up(caller.trusted).map_err(|refusal| status::of_refusal(&refusal))?;
         let verdict = match self.how(&caller, &mut question).await? {
-            How::Kept => self.ingest.judge(question).await,
-            How::Aside => self.ingest.judge_aside(question).await,
-            How::Unseen => self.ingest.judge_unseen(question).await,
+            (How::Kept, asker) => self.ingest.judge(question, asker).await,
+            (How::Aside, asker) => self.ingest.judge_aside(question, asker).await,
+            (How::Unseen, _) => self.ingest.judge_unseen(question).await,
         };
         let verdict = verdict.map_err(|refusal| status::of_refusal(&refusal))?;
         Ok(Response::new(pb::ShouldRetryResponse { verdict: Some(reply::verdict(verdict)) }))
@@ -275,7 +284,8 @@ pub(super) mod tests {
         let service = service(&store).await;
         let kept = async |caller: Identity, id: &str| {
             let mut question = Evidence::about(AttemptId::parse(id).unwrap());
-            service.how(&caller, &mut question).await.map_err(|status| status.code())
+            let how = service.how(&caller, &mut question).await;
+            how.map(|(how, _asker)| how).map_err(|status| status.code())
         };
         for (id, if_not_trusted) in [
             ("ci:7", How::Kept),

@@ -130,6 +130,7 @@ pub(super) fn summary(summary: &Summary) -> pb::Summary {
         pool: summary.opening.pool.clone(),
         untrusted: summary.opening.untrusted,
         predicted: summary.opening.predicted.as_ref().map(predicted),
+        cause_source: summary.cause_source.map_or_else(String::new, |source| source.as_str().to_owned()),
     }
 }
 
@@ -308,6 +309,10 @@ pub(super) fn verdict(verdict: Verdict) -> pb::Verdict {
         reason: verdict.reason,
         given_unix_ms: verdict.given_unix_ms.unwrap_or_default(),
         outlook: Some(outlook(verdict.outlook)),
+        cause_source: verdict
+            .basis
+            .cause_source
+            .map_or_else(String::new, |source| source.as_str().to_owned()),
     }
 }
 

@@ -116,6 +116,8 @@ impl Stats for StatsService {
         let project = key.map(|key| key.project.clone()).unwrap_or_default();
         shown.summary = shown.summary.map(|summary| view.summary(summary));
         shown.verdict = shown.verdict.map(|verdict| view.verdict(verdict, &project));
+        let earlier = shown.earlier_verdicts.into_iter().map(|verdict| view.verdict(verdict, &project));
+        shown.earlier_verdicts = earlier.collect();
         Ok(Response::new(shown))
     }
 

@@ -7,16 +7,10 @@ use std::{
 };
 
 use super::{Ingest, Refusal};
-use crate::{
-    domain::{AttemptId, Cause, Evidence, JobMark, JobName, Key, Prediction, Resources, Rung, Verdict},
-    store,
-};
+use crate::domain::{AttemptId, Cause, JobMark, JobName, Key, Prediction, Resources, Rung, Verdict};
 
 /// Jobs whose last verdict is remembered: those that memory ended in some days. About 3 MB.
 const REMEMBERED: usize = 10_000;
-
-/// Answers about one attempt that are read: hardly anybody asks twice.
-const ANSWERS: usize = 16;
 
 /// Jobs that memory ended by the verdict on one of their attempts, oldest first: no agent need have measured any of them. A start
 /// reads them from the verdicts on disk.
@@ -41,6 +35,9 @@ impl ShortOfMemory {
 
     /// Forgets an attempt: it was not that of the job.
     pub(super) fn forget(&mut self, attempt: &AttemptId) {
+        if !self.attempts.values().any(|noted| noted == attempt) {
+            return;
+        }
         self.attempts.retain(|_job, noted| noted != attempt);
         let Self { attempts, order } = self;
         order.retain(|job| attempts.contains_key(job));
@@ -91,9 +88,13 @@ impl NewestShort {
 }
 
 impl Ingest {
-    /// Remembers the job of an attempt that memory ended, as a verdict says.
+    /// Remembers the job of an attempt that memory ended, as the verdict in force says; forgets one that it did not end after all.
     pub(super) fn note_verdict(&self, verdict: &Verdict) {
-        self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner).note(verdict);
+        let mut short = self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner);
+        if !verdict.cause.is_memory() {
+            short.forget(&verdict.attempt);
+        }
+        short.note(verdict);
     }
 
     /// What the next attempt of a job should ask for, if memory ended its last one: what the verdict on that attempt says, or would
@@ -109,17 +110,12 @@ impl Ingest {
 
     /// The size of the next attempt after one that memory ended.
     async fn next_of(&self, attempt: AttemptId) -> Result<Option<Prediction>, Refusal> {
-        let given = store::read_verdicts(&self.parts.store, &attempt, ANSWERS).await;
-        let given = given.map_err(|error| Refusal::Unreadable(error.to_string()))?;
-        // who asked with more evidence got the larger size
-        let largest = given
-            .into_iter()
-            .filter(|verdict| verdict.cause.is_memory())
-            .filter_map(|verdict| verdict.next)
-            .max_by_key(|next| next.memory_limit.value);
-        match largest {
+        // the one in force stands on all that was said
+        let in_force = self.verdicts(&attempt).await?.into_iter().next();
+        let by_memory = in_force.filter(|verdict| verdict.cause.is_memory());
+        match by_memory.and_then(|verdict| verdict.next) {
             Some(next) => Ok(Some(next)),
-            None => Ok(self.weigh(Evidence::about(attempt)).await?.1.next),
+            None => Ok(self.weigh(attempt).await?.next),
         }
     }
 
@@ -129,7 +125,7 @@ impl Ingest {
         self.parts.learned.read(|history| {
             let mut all = history.on_rung(Rung::Exact, key);
             let last = all.find(|fact| fact.brief.job == Some(job))?;
-            let by_memory = last.brief.cause.is_some_and(Cause::is_memory);
+            let by_memory = last.brief.proven_cause().is_some_and(Cause::is_memory);
             by_memory.then(|| last.brief.attempt.clone())
         })
     }

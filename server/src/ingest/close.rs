@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
+    causes::judged_early,
     refusal::Refusal,
     request::{Answer, Change},
     session::{Finish, Session, StreamHandle},
@@ -17,6 +18,7 @@ use super::{
 };
 use crate::{
     domain::{Attempt, AttemptId, Summary},
+    judging::Judging,
     metrics::Kind,
     retry,
     store::{self, SealError, Store},
@@ -43,6 +45,8 @@ struct Closed {
     /// The start is the one that the agent said.
     believed: bool,
     keeps_ticket: bool,
+    /// There was a verdict on it before its end.
+    was_judged: bool,
     answer: Option<Answer<u64>>,
 }
 
@@ -65,7 +69,7 @@ impl Worker {
         let mut sealing = JoinSet::new();
         loop {
             for closed in waiting.by_ref().take(AT_ONCE - sealing.len()) {
-                sealing.spawn(seal(self.parts.store.clone(), closed));
+                sealing.spawn(seal(self.parts.store.clone(), self.parts.judging.clone(), closed));
             }
             match sealing.join_next().await {
                 None => return,
@@ -81,7 +85,8 @@ impl Worker {
         let Ending { finish, stream, answer } = ending;
         match self.close(&finish, stream.as_ref(), open) {
             Ok((session, summary, believed)) => {
-                Some(Closed { session, summary, believed, keeps_ticket: finish.keeps_ticket, answer })
+                let keeps_ticket = finish.keeps_ticket;
+                Some(Closed { session, summary, believed, keeps_ticket, was_judged: false, answer })
             }
             Err(refusal) => {
                 tell(answer, &finish.attempt, Err(refusal));
@@ -111,7 +116,8 @@ impl Worker {
         summary = summary.with_phases(finish.phases.clone());
         summary.started_unix_ms = started;
         summary.samples_lost = *lost;
-        summary.cause = retry::cause_of(&summary);
+        (summary.cause, summary.cause_source) =
+            retry::cause_of(&summary).map_or((None, None), |(cause, source)| (Some(cause), source));
         summary.censored = retry::is_censored(&summary, summary.cause);
         // a CI system may have told the end before the agent did
         let told = session.told.as_ref().and_then(|told| settled(&summary, told));
@@ -120,7 +126,7 @@ impl Worker {
 
     /// The end is on disk, or could not be put there.
     fn sealed_now(&mut self, closed: Closed, sealed: Result<(), SealError>) {
-        let Closed { session, summary, believed, keeps_ticket, answer } = closed;
+        let Closed { session, summary, believed, keeps_ticket, was_judged, answer } = closed;
         let Session { attempt, acknowledged, loose, .. } = session;
         let result = sealed.map(|()| acknowledged).map_err(unwritable);
         if result.is_ok() {
@@ -131,6 +137,10 @@ impl Worker {
             self.pass.add(&self.parts.retain, loose);
             self.sessions.remove(&attempt.id);
             self.parts.ticketing.end(&attempt, keeps_ticket);
+            if let Some(judged_early) = self.judged_early.as_ref().filter(|_| was_judged) {
+                // without room the next question about it judges it anew
+                drop(judged_early.try_send(attempt.id.clone()));
+            }
         }
         tell(answer, &attempt.id, result);
     }
@@ -170,8 +180,9 @@ impl Worker {
     }
 }
 
-/// Seals one attempt.
-async fn seal(store: Store, closed: Closed) -> (Closed, Result<(), SealError>) {
+/// Seals one attempt, with the cause by all that verdicts on it were given on before its end.
+async fn seal(store: Store, judging: Judging, mut closed: Closed) -> (Closed, Result<(), SealError>) {
+    closed.was_judged = judged_early(&store, &judging, &mut closed.summary).await;
     let sealed = store::seal(&store, &closed.session.attempt, &closed.summary).await;
     (closed, sealed.map(drop))
 }

@@ -7,7 +7,7 @@ use crate::{
     clock::Clock,
     domain::{
         Action, Attempt, AttemptId, Cause, History, Key, Opening, Outlook, Resources, SessionId, Signature,
-        Source, Verdict,
+        Source, Verdict, VerdictBasis,
     },
     judging::{Judging, Sources},
     learned::Learned,
@@ -80,6 +80,7 @@ pub(super) fn verdict(attempt: &AttemptId) -> Verdict {
         outlook: Outlook { signature, ..Outlook::default() },
         given_unix_ms: None,
         job: None,
+        basis: VerdictBasis::default(),
     }
 }
 

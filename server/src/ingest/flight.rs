@@ -112,6 +112,7 @@ impl Worker {
         round.staged.drain().for_each(|(id, staged)| self.take_over(id, staged));
         self.count_open();
         round.begun.iter().for_each(|attempt| self.parts.ticketing.begin(attempt));
+        round.causes.iter().for_each(|change| self.note_cause(change));
         // the disk has something to do again before anybody hears of this
         self.begin(next).await;
         self.tell(round, changed).await;

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use super::{
     aging::{REST_MS, Retain, ms},
-    line::VERDICTS,
+    known_verdicts::VERDICTS,
     worker::Worker,
 };
 use crate::{

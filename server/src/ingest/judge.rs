@@ -1,18 +1,32 @@
-//! ShouldRetry: join what the caller saw with what was measured, judge, put the verdict on disk, answer. The same question
-//! gets the stored answer.
+//! ShouldRetry: join what the caller saw with what was measured and what was said before, judge, put the verdict on disk, answer. A
+//! question that adds nothing to what is known gets the verdict in force.
 
 #[cfg(test)]
 mod tests;
 
 use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
-use super::{Ingest, Parts, Refusal};
-use crate::{
-    domain::{Bytes, Cause, Evidence, Fault, Fnv, Growth, JobName, Key, ListedRun, Millis, Summary, Verdict},
-    mask, predict,
-    retry::Flaky,
-    store,
+use super::{
+    Ingest, Parts, Refusal,
+    known_verdicts::{Asker, KnownVerdicts, VERDICTS, evidence_number},
 };
+use crate::{
+    domain::{
+        AttemptId, Bytes, Cause, Evidence, EvidenceSource, Fault, Fnv, Growth, JobName, Key, ListedRun,
+        MatchedLine, Millis, ReportedEvidence, Summary, Verdict, VerdictBasis,
+    },
+    mask, predict,
+    privacy::HIDDEN,
+    retry::Flaky,
+};
+
+/// Whether what is known here of an attempt counts.
+#[derive(Debug, Clone, Copy)]
+enum Known {
+    Here,
+    /// As if the attempt were not there.
+    Nowhere,
+}
 
 /// The end of an attempt over which its growth is measured: a few samples at the default interval.
 const GROWING: Millis = Millis(10_000);
@@ -38,16 +52,102 @@ fn fingerprint(asked: &Evidence) -> u64 {
     said.chain(key.iter().chain(&listed).map(AsRef::as_ref)).fold(Fnv::default(), Fnv::with_part).value()
 }
 
-/// What a caller says together with what was measured, which knows better what was built; the caller knows better how it ended.
-fn joined(asked: Evidence, measured: Option<Arc<Summary>>, growth: Option<Growth>) -> Evidence {
-    let Some(summary) = measured else { return Evidence { growth, ..asked } };
-    Evidence {
-        key: summary.key.clone(),
-        number: summary.number,
-        exit: asked.exit.or(summary.exit),
-        measured: Some(summary),
-        growth,
-        ..asked
+/// A question with all that is known of its attempt.
+#[derive(Debug)]
+struct Case {
+    asked: Evidence,
+    /// The number of the question.
+    question: u64,
+    asker: Asker,
+    known: KnownVerdicts,
+    /// What was measured, and whether the attempt is running.
+    measured: Option<(Arc<Summary>, bool)>,
+    growth: Option<Growth>,
+}
+
+/// What becomes of a question.
+#[derive(Debug)]
+struct Weighed {
+    verdict: Verdict,
+    /// What a new verdict stands on, and its number; `None` if nothing more is known than the verdict in force stands on.
+    new: Option<(Evidence, u64)>,
+    /// Lines of the log that the asker sent himself; `None` if he may read all.
+    readable: Option<Vec<MatchedLine>>,
+}
+
+impl Weighed {
+    /// The verdict as the asker gets it: without lines of logs that others sent, if he may not read them.
+    fn answer(self) -> Verdict {
+        let Self { mut verdict, readable, .. } = self;
+        let Some(own) = readable else { return verdict };
+        let is_own = |text: &str| own.iter().any(|line| text.ends_with(&line.line) && !line.line.is_empty());
+        let mut hidden = false;
+        for line in verdict.evidence.iter_mut().filter(|line| line.source == EvidenceSource::Log) {
+            if !is_own(&line.text) {
+                HIDDEN.clone_into(&mut line.text);
+                hidden = true;
+            }
+        }
+        if hidden {
+            // both repeat what decided
+            HIDDEN.clone_into(&mut verdict.reason);
+            let named = verdict.outlook.signature.as_mut().filter(|named| !named.line.is_empty());
+            if let Some(named) = named {
+                HIDDEN.clone_into(&mut named.line);
+                named.first.clear();
+            }
+        }
+        verdict
+    }
+}
+
+impl Case {
+    /// The verdict on what was said now and before together with what was measured, which knows better what was built; callers know better
+    /// how it ended. Reads the log: not for a thread that serves others.
+    fn weigh(self, parts: &Parts) -> Weighed {
+        let before = self.known.reported();
+        let was_asked = self.known.was_asked(self.question);
+        let said = if was_asked && self.asker.reads_logs { None } else { Some(self.reported(parts)) };
+        let readable =
+            (!self.asker.reads_logs).then(|| said.as_ref().map(|said| said.log.clone()).unwrap_or_default());
+        let own = said.filter(|_| !was_asked).unwrap_or_default();
+        let mut reported = before.clone();
+        reported.join(&own);
+        let number =
+            evidence_number(&reported, self.measured.as_ref().map(|(one, running)| (&**one, *running)));
+        let adds = ReportedEvidence { project: before.project.clone(), ..reported.clone() } != before;
+        if let Some(verdict) = self.known.standing(number).filter(|_| !adds) {
+            return Weighed { verdict: verdict.clone(), new: None, readable };
+        }
+        let evidence = self.evidence(reported);
+        let mut verdict = placed(&evidence, parts);
+        verdict.basis = VerdictBasis {
+            question: Some(self.question),
+            evidence: Some(number),
+            by_untrusted: !self.asker.is_trusted,
+            reported: own,
+            ..verdict.basis
+        };
+        Weighed { verdict, new: Some((evidence, number)), readable }
+    }
+
+    fn reported(&self, parts: &Parts) -> ReportedEvidence {
+        let measured = self.measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
+        parts.judging.reported(&Evidence { measured, ..self.asked.clone() })
+    }
+
+    /// All that is known.
+    fn evidence(&self, reported: ReportedEvidence) -> Evidence {
+        let measured = self.measured.as_ref().map(|(summary, _running)| Arc::clone(summary));
+        let about = Evidence::about(self.asked.attempt.clone());
+        let (key, number, ended) = match measured.as_deref() {
+            Some(summary) => (summary.key.clone(), summary.number, summary.exit),
+            None => (reported.key.as_deref().cloned().unwrap_or_default(), reported.number.max(1), None),
+        };
+        let exit = reported.exit.or(ended);
+        let failure_reason = measured.as_deref().map(|summary| summary.ci_reason.clone()).unwrap_or_default();
+        let (time_limit, growth) = (reported.time_limit, self.growth);
+        Evidence { key, number, measured, exit, failure_reason, time_limit, growth, reported, ..about }
     }
 }
 
@@ -104,48 +204,76 @@ fn placed(evidence: &Evidence, parts: &Parts) -> Verdict {
 
 impl Ingest {
     /// The verdict on an ended attempt, on disk before it is returned. Secrets are masked before anything looks at it.
-    pub(crate) async fn judge(&self, asked: Evidence) -> Result<Verdict, Refusal> {
+    ///
+    /// It stands on all that is known: what was measured, what this caller says, and what others said before. If that is no more than the
+    /// verdict in force stands on, the answer is that verdict.
+    pub(crate) async fn judge(&self, asked: Evidence, asker: Asker) -> Result<Verdict, Refusal> {
         let asked = self.masked(asked).await?;
-        let fingerprint = fingerprint(&asked);
-        if let Some(verdict) = self.given(&asked, fingerprint).await? {
-            return Ok(verdict);
+        // two questions about one attempt would not know of each other
+        let _turn = self.line.turn_on(&asked.attempt).await;
+        let case = self.case(asked, asker, Known::Here).await?;
+        let (stored, time) = (case.known.stored, case.known.next_time(self.parts.clock.now_unix_ms()));
+        let earlier = case.known.in_force().cloned();
+        let attempt = case.asked.attempt.clone();
+        let mut weighed = self.weighed(case).await?;
+        let Some((evidence, number)) = weighed.new.take() else { return Ok(weighed.answer()) };
+        if stored >= VERDICTS {
+            return Err(self.line.counted(Refusal::Judged { attempt, most: VERDICTS }));
         }
-        let _one_of_few = self.line.ask_about(&self.parts.store, &asked.attempt).await?;
-        let (evidence, mut verdict) = self.weigh(asked).await?;
-        verdict.given_unix_ms = Some(self.parts.clock.now_unix_ms());
-        let names_job = verdict.cause.is_memory() && !evidence.is_untrusted();
-        verdict.job = names_job.then(|| JobName::of(&evidence.key)).flatten();
-        let verdict = self.record(fingerprint, verdict).await?;
+        weighed.verdict.given_unix_ms = Some(time);
+        let names_job = weighed.verdict.cause.is_memory() && !evidence.is_untrusted();
+        weighed.verdict.job = names_job.then(|| JobName::of(&evidence.key)).flatten();
+        let verdict = self.record(number, weighed.verdict).await?;
         if !evidence.is_untrusted() {
-            self.parts.judging.learn(&evidence.key, &verdict);
-            self.note_verdict(&verdict);
+            self.learn_verdict(&evidence.key, &verdict, earlier.as_ref());
         }
-        self.parts.learned.judged(&verdict);
+        self.parts.learned.judged(&verdict, earlier.as_ref());
         self.parts.metrics.judged(verdict.cause, verdict.action);
-        Ok(verdict)
+        Ok(Weighed { verdict, new: None, readable: weighed.readable }.answer())
     }
 
-    /// The verdict for somebody whose word is not to be kept: the stored one on the same question, else the one of now. Nothing
+    /// The verdict for a caller whose word is not to be kept: the one in force if he says nothing new, else the one of now. Nothing
     /// learns from it, and it is none of those that an attempt may have.
-    pub(crate) async fn judge_aside(&self, asked: Evidence) -> Result<Verdict, Refusal> {
-        let asked = self.masked(asked).await?;
-        if let Some(verdict) = self.given(&asked, fingerprint(&asked)).await? {
-            return Ok(verdict);
-        }
-        let (_evidence, verdict) = self.weigh(asked).await?;
-        self.parts.metrics.judged(verdict.cause, verdict.action);
-        Ok(Verdict { given_unix_ms: Some(self.parts.clock.now_unix_ms()), ..verdict })
+    pub(crate) async fn judge_aside(&self, asked: Evidence, asker: Asker) -> Result<Verdict, Refusal> {
+        self.judge_and_forget(asked, asker, Known::Here).await
     }
 
-    /// The verdict for somebody who may not see this attempt: what it would be if nothing were known of it here. Nothing is kept.
+    /// The verdict for a caller who may not see this attempt: what it would be if nothing were known of it here. Nothing is kept.
     pub(crate) async fn judge_unseen(&self, asked: Evidence) -> Result<Verdict, Refusal> {
+        self.judge_and_forget(asked, Asker::STRANGER, Known::Nowhere).await
+    }
+
+    async fn judge_and_forget(
+        &self,
+        asked: Evidence,
+        asker: Asker,
+        known: Known,
+    ) -> Result<Verdict, Refusal> {
         let asked = self.masked(asked).await?;
-        if !says_how_it_ended(&asked) {
-            return Err(not_measured(&asked).into());
+        let case = self.case(asked, asker, known).await?;
+        let weighed = self.weighed(case).await?;
+        if weighed.new.is_none() {
+            return Ok(weighed.answer());
         }
-        let (_evidence, verdict) = self.weighed(asked, None).await?;
-        self.parts.metrics.judged(verdict.cause, verdict.action);
-        Ok(Verdict { given_unix_ms: Some(self.parts.clock.now_unix_ms()), ..verdict })
+        self.parts.metrics.judged(weighed.verdict.cause, weighed.verdict.action);
+        Ok(Verdict { given_unix_ms: Some(self.parts.clock.now_unix_ms()), ..weighed.answer() })
+    }
+
+    /// The verdict on what is known of an attempt; nothing is kept of it.
+    pub(super) async fn weigh(&self, attempt: AttemptId) -> Result<Verdict, Refusal> {
+        let case = self.case(Evidence::about(attempt), Asker::TRUSTED, Known::Here).await?;
+        Ok(self.weighed(case).await?.verdict)
+    }
+
+    /// Learns a verdict that is on disk in the place of the one that was in force before.
+    fn learn_verdict(&self, key: &Key, verdict: &Verdict, earlier: Option<&Verdict>) {
+        let name = |verdict: &Verdict| verdict.outlook.signature.as_ref().map(|named| named.id.clone());
+        let differs = |earlier: &Verdict| name(earlier) != name(verdict) || earlier.action != verdict.action;
+        if earlier.is_some_and(differs) {
+            self.parts.judging.unlearn(&verdict.attempt);
+        }
+        self.parts.judging.learn(key, verdict);
+        self.note_verdict(verdict);
     }
 
     /// The question without secrets. A long log takes its time, so it takes its turn as judging does.
@@ -159,33 +287,26 @@ impl Ingest {
         masked.await.map_err(|error| Refusal::Unreadable(format!("masking ended badly: {error}")))
     }
 
-    /// The stored verdict on this question.
-    async fn given(&self, asked: &Evidence, fingerprint: u64) -> Result<Option<Verdict>, Refusal> {
-        let stored = store::read_verdict(&self.parts.store, &asked.attempt, fingerprint).await;
-        stored.map_err(|error| Refusal::Unreadable(error.to_string()))
+    /// A question with all that is known of its attempt.
+    async fn case(&self, asked: Evidence, asker: Asker, known: Known) -> Result<Case, Refusal> {
+        let question = fingerprint(&asked);
+        let (known, measured) = match known {
+            Known::Here => self.known(&asked, asker, question).await?,
+            Known::Nowhere if !says_how_it_ended(&asked) => return Err(not_measured(&asked).into()),
+            Known::Nowhere => (KnownVerdicts::default(), None),
+        };
+        let growth = self.growth(measured.as_ref().map(|(summary, _running)| &**summary)).await?;
+        Ok(Case { asked, question, asker, known, measured, growth })
     }
 
-    /// The verdict that would be given now, and what it stands on; nothing is kept of it.
-    pub(super) async fn weigh(&self, asked: Evidence) -> Result<(Evidence, Verdict), Refusal> {
-        let measured = self.measured(&asked).await?;
-        self.weighed(asked, measured).await
-    }
-
-    async fn weighed(
-        &self,
-        asked: Evidence,
-        measured: Option<Arc<Summary>>,
-    ) -> Result<(Evidence, Verdict), Refusal> {
-        let growth = self.growth(measured.as_deref()).await?;
-        let evidence = joined(asked, measured, growth);
+    async fn weighed(&self, case: Case) -> Result<Weighed, Refusal> {
         let parts = self.parts.clone();
         // nobody closes it
         let turn = Arc::clone(&self.weighing).acquire_owned().await;
         let weighed = tokio::task::spawn_blocking(move || {
             // the work goes on if nobody waits for it any more, and so must its turn
             let _turn = turn;
-            let verdict = placed(&evidence, &parts);
-            (evidence, verdict)
+            case.weigh(&parts)
         });
         weighed.await.map_err(|error| Refusal::Unreadable(format!("judging ended badly: {error}")))
     }
@@ -212,19 +333,30 @@ impl Ingest {
         Ok(end.front().zip(end.back()).map(|(first, last)| Growth::between(*first, *last)))
     }
 
-    async fn measured(&self, asked: &Evidence) -> Result<Option<Arc<Summary>>, Refusal> {
-        match self.find(&asked.attempt).await? {
-            Some((_, true)) if !says_how_it_ended(asked) => Err(Refusal::Running(asked.attempt.clone())),
-            Some((summary, _)) if is_of_another(&asked.key.project, &summary.key.project) => {
-                let description = format!(
-                    "is {:?}, but {} belongs to another project; ask for an attempt of your own",
-                    asked.key.project, asked.attempt
-                );
-                Err(Fault::new("key.project", description).into())
-            }
-            Some((summary, _)) => Ok(Some(summary)),
-            None if says_how_it_ended(asked) => Ok(None),
-            None => Err(not_measured(asked).into()),
+    /// What is known of the attempt that a question is about.
+    async fn known(
+        &self,
+        asked: &Evidence,
+        asker: Asker,
+        question: u64,
+    ) -> Result<(KnownVerdicts, Option<(Arc<Summary>, bool)>), Refusal> {
+        let found = self.find(&asked.attempt).await?;
+        let project = found.as_ref().map(|(summary, _running)| summary.key.project.as_str());
+        if project.is_some_and(|measured| is_of_another(&asked.key.project, measured)) {
+            let description = format!(
+                "is {:?}, but {} belongs to another project; ask for an attempt of your own",
+                asked.key.project, asked.attempt
+            );
+            return Err(Fault::new("key.project", description).into());
+        }
+        let whose = (project.unwrap_or(&asked.key.project), project.is_some());
+        let known = KnownVerdicts::read(&self.parts.store, &asked.attempt, asker, whose).await?;
+        let known = known.with_answer(&self.parts.store, &asked.attempt, question).await?;
+        let is_over = says_how_it_ended(asked) || known.in_force().is_some();
+        match found {
+            Some((_, true)) if !is_over => Err(Refusal::Running(asked.attempt.clone())),
+            None if !is_over => Err(not_measured(asked).into()),
+            found => Ok((known, found)),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The line of those who ask for verdicts. Weighing a log keeps a core busy, and all questions share few turns: so nobody waits behind
-//! more than a bounded number of them, and one attempt has a bounded number of verdicts.
+//! more than a bounded number of them, and questions about one attempt are judged one after the other.
 
 use std::{
     collections::HashMap,
@@ -8,11 +8,10 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{Ingest, refusal::Refusal, stage::unreadable};
+use super::{Ingest, refusal::Refusal};
 use crate::{
     domain::AttemptId,
     metrics::{Kind, Metrics},
-    store::{self, Store},
 };
 
 /// Questions that are judged or wait, at most: the longest logs take 0.15 s each on one of two cores, so the last one waits for 20 s.
@@ -20,16 +19,11 @@ const QUESTIONS: usize = 256;
 /// Places that only trusted callers get: others, however many, do not keep them out.
 const FOR_TRUSTED: usize = 64;
 
-/// Verdicts that are kept of one attempt: a job, its hook and a person ask a handful of questions about it. All of them take 256
-/// KiB to 1 MiB.
-pub(super) const VERDICTS: usize = 64;
-
 /// The line. Clones are the same.
 #[derive(Debug, Clone)]
 pub(super) struct Line {
     places: Arc<Semaphore>,
-    /// How many questions about an attempt are being judged of which the verdict will be kept.
-    asked: Arc<Mutex<HashMap<AttemptId, usize>>>,
+    turns: Turns,
     metrics: Arc<Metrics>,
 }
 
@@ -41,11 +35,15 @@ pub(crate) struct InLine {
     place: OwnedSemaphorePermit,
 }
 
-/// A question about an attempt that may get one more verdict, until that is on disk.
+/// Attempts about which somebody asks, each with the turn on it and how many hold or want it.
+type Turns = Arc<Mutex<HashMap<AttemptId, (Arc<Semaphore>, usize)>>>;
+
+/// The only question about an attempt that is being judged, if its verdict is kept: what it finds is known to the next one.
 #[derive(Debug)]
-pub(super) struct About {
+pub(super) struct Turn {
     attempt: AttemptId,
-    asked: Arc<Mutex<HashMap<AttemptId, usize>>>,
+    turns: Turns,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Ingest {
@@ -61,7 +59,7 @@ impl Ingest {
 impl Line {
     pub(super) fn new(metrics: Arc<Metrics>) -> Self {
         metrics.verdicts_asked_max.set(i64::try_from(QUESTIONS).unwrap_or(i64::MAX));
-        Self { places: Arc::new(Semaphore::new(QUESTIONS)), asked: Arc::default(), metrics }
+        Self { places: Arc::new(Semaphore::new(QUESTIONS)), turns: Arc::default(), metrics }
     }
 
     fn join(&self, trusted: bool) -> Result<InLine, Refusal> {
@@ -73,34 +71,28 @@ impl Line {
         Ok(InLine { metrics: Arc::clone(&self.metrics), place })
     }
 
-    /// Takes note of a question that has no verdict yet, before anything is weighed for it. The worker, which everybody waits for, then has
-    /// nothing to count.
-    ///
-    /// # Errors
-    /// The attempt has as many verdicts as it may have, with those that are being given; or the store cannot be read.
-    pub(super) async fn ask_about(&self, store: &Store, attempt: &AttemptId) -> Result<About, Refusal> {
-        let (about, asked) = About::begin(attempt, &self.asked);
-        // first: what leaves the questions meanwhile is on disk before it is counted there
-        let given = store::count_verdicts(store, attempt, VERDICTS).await;
-        if given.map_err(|error| self.counted(unreadable(&error)))?.saturating_add(asked) > VERDICTS {
-            return Err(self.counted(Refusal::Judged { attempt: attempt.clone(), most: VERDICTS }));
-        }
-        Ok(about)
+    /// Waits until no other question about the attempt is judged.
+    pub(super) async fn turn_on(&self, attempt: &AttemptId) -> Turn {
+        let (mut turn, semaphore) = Turn::wanted(attempt, &self.turns);
+        // nobody closes it
+        turn.permit = semaphore.acquire_owned().await.ok();
+        turn
     }
 
-    fn counted(&self, refusal: Refusal) -> Refusal {
+    pub(super) fn counted(&self, refusal: Refusal) -> Refusal {
         self.metrics.refusals.get_or_create(&Kind::of(refusal.kind())).inc();
         refusal
     }
 }
 
-impl About {
-    /// The question, and how many there are with it.
-    fn begin(attempt: &AttemptId, asked: &Arc<Mutex<HashMap<AttemptId, usize>>>) -> (Self, usize) {
-        let mut all = asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = all.entry(attempt.clone()).or_default();
-        *count += 1;
-        (Self { attempt: attempt.clone(), asked: Arc::clone(asked) }, *count)
+impl Turn {
+    fn wanted(attempt: &AttemptId, turns: &Turns) -> (Self, Arc<Semaphore>) {
+        let mut all = turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || (Arc::new(Semaphore::new(1)), 0);
+        let (semaphore, wanted) = all.entry(attempt.clone()).or_insert_with(new);
+        *wanted += 1;
+        let turn = Self { attempt: attempt.clone(), turns: Arc::clone(turns), permit: None };
+        (turn, Arc::clone(semaphore))
     }
 }
 
@@ -110,12 +102,13 @@ impl Drop for InLine {
     }
 }
 
-impl Drop for About {
+impl Drop for Turn {
     fn drop(&mut self) {
-        let mut all = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = all.get_mut(&self.attempt) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
+        drop(self.permit.take());
+        let mut all = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_semaphore, wanted)) = all.get_mut(&self.attempt) {
+            *wanted = wanted.saturating_sub(1);
+            if *wanted == 0 {
                 all.remove(&self.attempt);
             }
         }
@@ -146,19 +139,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn questions_that_are_being_judged_count_among_the_verdicts_of_their_attempt() {
-        let (store, line) = (Store::memory(), Line::new(Arc::new(Metrics::new())));
+    async fn one_question_about_an_attempt_is_judged_at_a_time_and_nothing_is_kept_of_what_is_over() {
+        let line = Line::new(Arc::new(Metrics::new()));
         let about = |id: &str| AttemptId::parse(id).unwrap();
-        let mut asked = Vec::new();
-        for _ in 0..VERDICTS {
-            asked.push(line.ask_about(&store, &about("a")).await.unwrap());
+        let a = about("a");
+        let first = line.turn_on(&a).await;
+        let other = line.turn_on(&about("b")).await;
+        let mut second = Box::pin(line.turn_on(&a));
+        tokio::select! {
+            biased;
+            _turn = &mut second => panic!("the first one has the turn"),
+            () = std::future::ready(()) => {}
         }
-        let refused = line.ask_about(&store, &about("a")).await.unwrap_err();
-        assert_eq!(refused, Refusal::Judged { attempt: about("a"), most: VERDICTS });
-        assert!(line.ask_about(&store, &about("b")).await.is_ok(), "of another one nothing is asked");
-        asked.pop();
-        assert!(line.ask_about(&store, &about("a")).await.is_ok());
-        asked.clear();
-        assert!(line.asked.lock().unwrap().is_empty(), "nothing is kept of what is over");
+        drop(first);
+        let second = second.await;
+        let given_up = line.turn_on(&a);
+        drop((given_up, second, other));
+        assert!(line.turns.lock().unwrap().is_empty());
     }
 }

@@ -7,18 +7,21 @@
 mod again;
 mod aging;
 mod believed;
+mod causes;
 mod close;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod flight;
 mod forget;
 mod judge;
+mod known_verdicts;
 mod line;
 mod opening;
 mod ousting;
 mod pods;
 mod recall;
 mod refusal;
+mod rejudging;
 mod request;
 mod resume;
 mod retain;
@@ -44,9 +47,11 @@ use std::{
 pub(crate) use again::AfterMemoryEnd;
 use again::ShortOfMemory;
 pub use aging::Retain;
+pub(crate) use known_verdicts::Asker;
 use line::Line;
 pub(crate) use pods::{JobPod, JobPods};
 pub(crate) use refusal::Refusal;
+pub(crate) use rejudging::Rejudging;
 use request::{Answer, Request};
 pub(crate) use request::{Change, Opened, Running, Settled};
 pub(crate) use session::{Append, Finish, StreamHandle};
@@ -197,13 +202,6 @@ impl Ingest {
             }
             Err(error) => Err(Refusal::Unreadable(error.to_string())),
         }
-    }
-
-    /// The verdict on an attempt that was given last; `None` if nobody asked. Those of earlier releases have no time and come first.
-    pub(crate) async fn last_verdict(&self, id: &AttemptId) -> Result<Option<Verdict>, Refusal> {
-        let given = store::read_verdicts(&self.parts.store, id, line::VERDICTS).await;
-        let given = given.map_err(|error| Refusal::Unreadable(error.to_string()))?;
-        Ok(given.into_iter().max_by_key(|verdict| verdict.given_unix_ms))
     }
 
     /// The summary of an ended attempt, from disk.

@@ -151,6 +151,42 @@ impl Recalled {
     }
 }
 
+/// Hands on the verdict in force of each attempt, out of all verdicts in the order of their attempts.
+struct InForce<F: FnMut(Verdict)> {
+    last: Option<Verdict>,
+    take: F,
+}
+
+impl<F: FnMut(Verdict)> InForce<F> {
+    fn new(take: F) -> Self {
+        Self { last: None, take }
+    }
+
+    fn push(&mut self, verdict: Verdict) {
+        match self.last.take() {
+            Some(last) if last.attempt == verdict.attempt => {
+                let is_later = verdict.given_unix_ms >= last.given_unix_ms;
+                self.last = Some(if is_later { verdict } else { last });
+            }
+            other => {
+                self.end_with(other);
+                self.last = Some(verdict);
+            }
+        }
+    }
+
+    fn end_with(&mut self, last: Option<Verdict>) {
+        if let Some(last) = last {
+            (self.take)(last);
+        }
+    }
+
+    fn end(mut self) {
+        let last = self.last.take();
+        self.end_with(last);
+    }
+}
+
 impl Worker {
     /// Learns the newest of the finished attempts, and the verdicts on them; gives the verdicts on others.
     pub(super) async fn recall(&self) -> Result<(Loaded, Strays), StoreError> {
@@ -165,7 +201,9 @@ impl Worker {
             }
             judged.note(&verdict);
         };
-        store::load_verdicts(&self.parts.store, take).await?;
+        let mut in_force = InForce::new(take);
+        store::load_verdicts(&self.parts.store, |verdict| in_force.push(verdict)).await?;
+        in_force.end();
         short.note_all(&self.short_of_memory);
         let newest = room.map(|room| Newest::of(room, stats.clone()));
         let metrics = Arc::clone(&self.parts.metrics);
@@ -201,7 +239,10 @@ impl Worker {
                 self.parts.judging.learn(key, &verdict);
             }
         };
-        store::load_verdicts(&self.parts.store, take).await.map(drop)
+        let mut in_force = InForce::new(take);
+        store::load_verdicts(&self.parts.store, |verdict| in_force.push(verdict)).await?;
+        in_force.end();
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     session::{Append, Finish, StreamHandle},
 };
 use crate::{
-    domain::{Attempt, AttemptId, Progress, Told, Verdict},
+    domain::{Attempt, AttemptId, Cause, EvidenceSource, Progress, Told, Verdict},
     identity::Identity,
 };
 
@@ -42,6 +42,12 @@ pub(super) enum Request {
         fingerprint: u64,
         verdict: Box<Verdict>,
         answer: Answer<Verdict>,
+    },
+    /// The cause that the verdict in force on an attempt found.
+    Recause {
+        attempt: AttemptId,
+        found: (Cause, Option<EvidenceSource>),
+        answer: Answer<()>,
     },
     Settle {
         told: Told,

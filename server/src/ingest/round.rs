@@ -6,10 +6,13 @@ use std::{
     sync::Arc,
 };
 
-use super::{refusal::Refusal, request::Answer, request::Opened, session::Session};
+use super::{
+    causes::CauseChange, refusal::Refusal, request::Answer, request::Opened, session::Session,
+    stage::unwritable,
+};
 use crate::{
     domain::{Attempt, AttemptId, Verdict},
-    store::{BATCH_BYTES, BATCH_OPERATIONS, Batch},
+    store::{self, BATCH_BYTES, BATCH_OPERATIONS, Batch},
 };
 
 /// Room that one more request may need: a batch of the wire as fragments, or the parts of one record.
@@ -26,6 +29,8 @@ pub(super) struct Round {
     pub(super) begun: Vec<Arc<Attempt>>,
     /// Attempts with a verdict that is new.
     pub(super) judged: HashSet<AttemptId>,
+    /// Summaries with another cause than they had.
+    pub(super) causes: Vec<CauseChange>,
     pub(super) samples: u64,
     pub(super) lost: u64,
 }
@@ -44,6 +49,7 @@ pub(super) enum Promise {
     Opened(AttemptId, Answer<Opened>, Opened),
     Acknowledged(AttemptId, Answer<u64>, u64),
     Recorded(Answer<Verdict>, Box<Verdict>),
+    Caused(Answer<()>),
 }
 
 impl Round {
@@ -57,6 +63,15 @@ impl Round {
         let earlier = self.staged.get(&session.attempt.id).map_or(0, |staged| staged.fresh);
         let staged = Staged { session, fresh: earlier.saturating_add(fresh) };
         self.staged.insert(staged.session.attempt.id.clone(), staged);
+    }
+
+    /// Puts a summary with another cause, if there is one.
+    pub(super) fn change_cause(&mut self, change: Option<CauseChange>) -> Result<(), Refusal> {
+        if let Some(change) = &change {
+            store::put_summary(&mut self.batch, &change.summary).map_err(unwritable)?;
+        }
+        self.causes.extend(change);
+        Ok(())
     }
 
     /// Says of everything that it did not happen.
@@ -80,7 +95,7 @@ impl Promise {
     pub(super) fn attempt(&self) -> Option<&AttemptId> {
         match self {
             Self::Opened(attempt, ..) | Self::Acknowledged(attempt, ..) => Some(attempt),
-            Self::Recorded(..) => None,
+            Self::Recorded(..) | Self::Caused(..) => None,
         }
     }
 
@@ -90,6 +105,7 @@ impl Promise {
             Self::Opened(_, answer, opened) => drop(answer.send(Ok(opened))),
             Self::Acknowledged(_, answer, number) => drop(answer.send(Ok(number))),
             Self::Recorded(answer, verdict) => drop(answer.send(Ok(*verdict))),
+            Self::Caused(answer) => drop(answer.send(Ok(()))),
         }
     }
 
@@ -99,6 +115,7 @@ impl Promise {
             Self::Opened(_, answer, _) => drop(answer.send(Err(refusal))),
             Self::Acknowledged(_, answer, _) => drop(answer.send(Err(refusal))),
             Self::Recorded(answer, _) => drop(answer.send(Err(refusal))),
+            Self::Caused(answer) => drop(answer.send(Err(refusal))),
         }
     }
 }

@@ -21,8 +21,8 @@ use super::{
     request::{Request, Settled},
 };
 use crate::{
-    domain::{AttemptId, End, Evidence, Outcome, Summary, Told},
-    retry,
+    domain::{AttemptId, Cause, End, Evidence, EvidenceSource, Outcome, Summary, Told},
+    mask, retry,
 };
 
 /// Ends that are remembered until their attempt opens: the jobs of a few hours, most of which no agent ever measures. About 3 MB.
@@ -90,36 +90,43 @@ pub(super) fn settled(summary: &Summary, told: &Told) -> Option<Summary> {
     }
     let outcome = if told.end == End::Succeeded { Outcome::Succeeded } else { Outcome::Failed };
     let unneeded = told.unneeded;
-    let mut settled = Summary { outcome, cause: None, censored: false, unneeded, ..summary.clone() };
+    let none = Summary { cause: None, cause_source: None, censored: false, ..summary.clone() };
+    let mut settled = Summary { outcome, unneeded, ..none };
     if outcome == Outcome::Succeeded {
         return Some(settled);
     }
     let reason = if told.end == End::Canceled { "canceled" } else { told.reason.as_str() };
     let evidence = Evidence {
-        attempt: settled.attempt.clone(),
         key: settled.key.clone(),
         number: settled.number,
         measured: Some(Arc::new(settled.clone())),
-        exit: None,
-        log_tail: String::new(),
         failure_reason: reason.to_owned(),
-        container_reason: String::new(),
-        pod_reason: String::new(),
-        time_limit: None,
-        growth: None,
-        listed: Vec::new(),
-        pod_sizes: None,
+        ..Evidence::about(settled.attempt.clone())
     };
     // without a log no rule is asked
-    settled.cause = told.cause.or_else(|| retry::classify(&evidence, &retry::Rules::built_in()).cause);
+    let found = retry::classify(&evidence, &retry::Rules::built_in());
+    (settled.cause, settled.cause_source) = match told.cause {
+        Some(cause) => (Some(cause), summary.cause_source.filter(|_| summary.cause == Some(cause))),
+        None => stronger((found.cause, found.decided_by), (summary.cause, summary.cause_source)),
+    };
+    settled.ci_reason = mask::text(reason).into_owned();
     settled.censored = retry::is_censored(&settled, settled.cause);
     Some(settled)
+}
+
+/// A cause, and where the evidence comes from that decided it.
+type Found = (Option<Cause>, Option<EvidenceSource>);
+
+/// What the CI system's words say, unless a verdict found a cause by stronger evidence, or they say nothing.
+fn stronger(told: Found, before: Found) -> Found {
+    let is_stronger = |before: EvidenceSource| told.1.is_none_or(|told| before < told);
+    if before.1.is_some_and(is_stronger) { before } else { told }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Cause, Exit, test_summary};
+    use crate::domain::{Exit, test_summary};
 
     fn told(end: End, reason: &str) -> Told {
         Told {

@@ -11,7 +11,7 @@ use super::{
     worker::Worker,
 };
 use crate::{
-    domain::{Attempt, AttemptId, Summary, Verdict},
+    domain::{Attempt, AttemptId, Cause, EvidenceSource, Summary, Verdict},
     store::{self, StoreError},
 };
 
@@ -131,29 +131,53 @@ impl Worker {
         }
     }
 
-    /// Keeps a verdict, unless the same question has one.
+    /// Keeps a verdict, unless there is one on the same evidence, and writes its cause into the summary of its attempt.
     pub(super) async fn stage_verdict(
         &mut self,
         round: &mut Round,
-        fingerprint: u64,
+        evidence: u64,
         verdict: &Verdict,
         answer: Answer<Verdict>,
     ) {
-        // the same question may have been asked twice at once: the first answer stands
-        if round.judged.contains(&verdict.attempt) || self.flight.holds_verdict_on(&verdict.attempt) {
-            self.commit(round).await;
+        self.commit_verdict_before(round, &verdict.attempt).await;
+        let stored = store::read_verdict(&self.parts.store, &verdict.attempt, evidence).await;
+        let staged = match stored.map_err(|error| unreadable(&error)) {
+            Ok(Some(first)) => return drop(answer.send(Ok(first))),
+            Ok(None) => self.cause_change(verdict).await,
+            Err(refusal) => Err(refusal),
+        };
+        let put = staged.and_then(|change| {
+            store::put_verdict(&mut round.batch, evidence, verdict).map_err(unwritable)?;
+            round.judged.insert(verdict.attempt.clone());
+            round.change_cause(change)
+        });
+        match put {
+            Ok(()) => round.promises.push(Promise::Recorded(answer, Box::new(verdict.clone()))),
+            Err(refusal) => drop(answer.send(Err(refusal))),
         }
-        match store::read_verdict(&self.parts.store, &verdict.attempt, fingerprint).await {
-            Ok(Some(first)) => drop(answer.send(Ok(first))),
-            // that the attempt may have another one was seen before it was weighed
-            Ok(None) => match store::put_verdict(&mut round.batch, fingerprint, verdict) {
-                Ok(()) => {
-                    round.judged.insert(verdict.attempt.clone());
-                    round.promises.push(Promise::Recorded(answer, Box::new(verdict.clone())));
-                }
-                Err(error) => drop(answer.send(Err(unwritable(error)))),
-            },
-            Err(error) => drop(answer.send(Err(unreadable(&error)))),
+    }
+
+    /// Writes a cause into the summary of an attempt.
+    pub(super) async fn stage_cause(
+        &mut self,
+        round: &mut Round,
+        attempt: &AttemptId,
+        found: (Cause, Option<EvidenceSource>),
+        answer: Answer<()>,
+    ) {
+        self.commit_verdict_before(round, attempt).await;
+        let change = self.change_cause(attempt, found, true).await;
+        round.judged.insert(attempt.clone());
+        match change.and_then(|change| round.change_cause(change)) {
+            Ok(()) => round.promises.push(Promise::Caused(answer)),
+            Err(refusal) => drop(answer.send(Err(refusal))),
+        }
+    }
+
+    /// What an earlier verdict on the attempt wrote is on disk before the next one is looked at.
+    async fn commit_verdict_before(&mut self, round: &mut Round, attempt: &AttemptId) {
+        if round.judged.contains(attempt) || self.flight.holds_verdict_on(attempt) {
+            self.commit(round).await;
         }
     }
 

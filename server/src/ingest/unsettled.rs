@@ -1,5 +1,9 @@
-//! Attempts that were sealed and nobody saw how they ended: every build with its agent beside it. A counter takes nothing back, so
-//! the counters of the fleet wait for the CI system's word on them, for an hour at most.
+//! Attempts that were sealed and of which more may be known soon. A counter takes nothing back, so the counters of the fleet wait:
+//!
+//! | attempt | waits for | at most |
+//! |---|---|---|
+//! | nobody saw how it ended: every build with its agent beside it | the CI system's word on it | an hour |
+//! | it failed, and no counter says why | a verdict | a minute |
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -8,10 +12,16 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::domain::{AttemptId, Outcome, Summary};
+use crate::{
+    domain::{AttemptId, Cause, Outcome, Summary},
+    metrics::Metrics,
+};
 
 /// How long a word is waited for: GitLab tells of a job when it ends, and repeats what did not get through for some minutes.
 const PATIENCE: Duration = Duration::from_hours(1);
+
+/// How long a verdict is waited for: a job, its wrapper or its hook asks for one within seconds.
+const VERDICT: Duration = Duration::from_mins(1);
 
 /// Attempts that may wait at once: more than end within an hour in a fleet of thousands of runners. About 10 MB.
 const MOST: usize = 10_000;
@@ -21,21 +31,35 @@ const MOST: usize = 10_000;
 pub(super) struct Unsettled {
     waiting: HashMap<AttemptId, Summary>,
     order: VecDeque<(Instant, AttemptId)>,
+    /// Those that wait for a verdict.
+    unjudged: VecDeque<(Instant, AttemptId)>,
 }
 
 impl Unsettled {
-    /// Whether the end of this attempt may still be told.
+    /// Whether more may be known of this attempt soon.
     pub(super) fn is(summary: &Summary) -> bool {
-        summary.outcome == Outcome::Lost && summary.exit.is_none()
+        is_unseen(summary) || (summary.outcome == Outcome::Failed && summary.cause == Some(Cause::Unknown))
     }
 
     /// Lets an attempt wait.
     pub(super) fn wait(&mut self, summary: &Summary, now: Instant) {
         let id = summary.attempt.clone();
+        let order = if is_unseen(summary) { &mut self.order } else { &mut self.unjudged };
         let summary = Summary { phases: Vec::new(), ..summary.clone() };
         if self.waiting.insert(id.clone(), summary).is_none() {
-            self.order.push_back((now, id));
+            order.push_back((now, id));
         }
+    }
+
+    /// A verdict found the cause of an attempt: one that waited for that is counted, one that waits for its end goes on to wait. False if
+    /// it does not wait.
+    pub(super) fn update(&mut self, summary: &Summary, metrics: &Metrics) -> bool {
+        let Some(waiting) = self.waiting.get_mut(&summary.attempt) else { return false };
+        *waiting = Summary { phases: Vec::new(), ..summary.clone() };
+        if !is_unseen(summary) && self.settle(&summary.attempt) {
+            metrics.ended(summary);
+        }
+        true
     }
 
     /// Its end was told; false if it does not wait: it was counted, or ended before the server started.
@@ -45,16 +69,31 @@ impl Unsettled {
 
     /// An attempt that has waited for long enough, or for which there is no room.
     pub(super) fn given_up(&mut self, now: Instant) -> Option<Summary> {
-        loop {
-            let (since, _) = self.order.front()?;
-            if now.saturating_duration_since(*since) < PATIENCE && self.order.len() <= MOST {
-                return None;
-            }
-            let (_, id) = self.order.pop_front()?;
-            // those that were settled left their place behind
-            if let Some(summary) = self.waiting.remove(&id) {
-                return Some(summary);
-            }
+        let Self { waiting, order, unjudged } = self;
+        oldest(order, waiting, PATIENCE, now).or_else(|| oldest(unjudged, waiting, VERDICT, now))
+    }
+}
+
+/// Nobody saw how it ended.
+fn is_unseen(summary: &Summary) -> bool {
+    summary.outcome == Outcome::Lost && summary.exit.is_none()
+}
+
+fn oldest(
+    order: &mut VecDeque<(Instant, AttemptId)>,
+    waiting: &mut HashMap<AttemptId, Summary>,
+    patience: Duration,
+    now: Instant,
+) -> Option<Summary> {
+    loop {
+        let (since, _) = order.front()?;
+        if now.saturating_duration_since(*since) < patience && order.len() <= MOST {
+            return None;
+        }
+        let (_, id) = order.pop_front()?;
+        // those that were settled left their place behind
+        if let Some(summary) = waiting.remove(&id) {
+            return Some(summary);
         }
     }
 }

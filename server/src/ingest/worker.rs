@@ -74,6 +74,8 @@ pub(crate) struct Worker {
     pub(super) refused: Option<Instant>,
     /// Jobs that memory ended, which a start reads; shared with the handle.
     pub(super) short_of_memory: Arc<Mutex<ShortOfMemory>>,
+    /// Who is told of attempts that ended after a verdict on them.
+    pub(super) judged_early: Option<mpsc::Sender<AttemptId>>,
 }
 
 impl Worker {
@@ -97,6 +99,7 @@ impl Worker {
             walk: Walk::default(),
             refused: None,
             short_of_memory: Arc::default(),
+            judged_early: None,
         }
     }
 
@@ -166,6 +169,9 @@ impl Worker {
                 }
                 Request::Record { fingerprint, verdict, answer } => {
                     self.stage_verdict(&mut round, fingerprint, &verdict, answer).await;
+                }
+                Request::Recause { attempt, found, answer } => {
+                    self.stage_cause(&mut round, &attempt, found, answer).await;
                 }
                 Request::Leave { stream, attempts } => self.release(&mut round, &stream, &attempts),
                 Request::Watch { answer } => {

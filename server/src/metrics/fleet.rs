@@ -18,6 +18,15 @@ pub(crate) struct Ended {
     pub(crate) cause: &'static str,
 }
 
+/// A cause that changed after its attempt was counted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct CauseChanged {
+    /// As it was counted.
+    pub(crate) from: &'static str,
+    /// As it is now.
+    pub(crate) cause: &'static str,
+}
+
 /// Whether one number of a prediction held.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Held {
@@ -82,6 +91,14 @@ impl Metrics {
         }
         self.compare(summary);
         self.packages.add(summary);
+    }
+
+    /// The cause of an attempt changed from `before`. A counter takes nothing back, so this one tells what moved; the gauges of packages
+    /// move.
+    pub(crate) fn cause_changed(&self, from: &'static str, now: &Summary, before: Option<Cause>) {
+        let cause = now.cause.map_or("none", Cause::as_str);
+        self.fleet_cause_changes.get_or_create(&CauseChanged { from, cause }).inc();
+        self.packages.replace(&Summary { cause: before, phases: Vec::new(), ..now.clone() }, now);
     }
 
     /// Holds what was predicted against what came.

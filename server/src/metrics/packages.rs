@@ -99,6 +99,29 @@ impl Packages {
         self.add_at(summary, self.clock.now_unix_ms());
     }
 
+    /// Counts an attempt as it is now and no longer as it was `before`: both ended at the same time.
+    pub(crate) fn replace(&self, before: &Summary, now: &Summary) {
+        let Sums { attempts, by_memory, asked, wasted, would_save, would_fail } = Sums::of(before);
+        let without = Sums {
+            attempts: -attempts,
+            by_memory: -by_memory,
+            asked: -asked,
+            wasted: -wasted,
+            would_save: -would_save,
+            would_fail: -would_fail,
+        };
+        let mut change = Sums::of(now);
+        change.merge(&without);
+        let (hour, now_hour) = (now.ended_unix_ms() / HOUR_MS, self.clock.now_unix_ms() / HOUR_MS);
+        let mut hours = self.hours.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = hours.get_mut(&hour.min(now_hour)) else { return };
+        let name = &*now.key.package;
+        let name = if known.contains_key(name) { name } else { OTHERS };
+        if let Some(sums) = known.get_mut(name) {
+            sums.merge(&change);
+        }
+    }
+
     fn add_at(&self, summary: &Summary, now_unix_ms: u64) {
         let (hour, now) = (summary.ended_unix_ms() / HOUR_MS, now_unix_ms / HOUR_MS);
         // a clock that is ahead must not make an hour that stays for long

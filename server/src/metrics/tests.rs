@@ -63,6 +63,12 @@ impl Use for Times {
     }
 }
 
+impl Use for Family<CauseChanged, Counter> {
+    fn once(&self) {
+        self.get_or_create(&CauseChanged { from: "unknown", cause: "oom" }).inc();
+    }
+}
+
 impl Use for Family<Judged, Counter> {
     fn once(&self) {
         self.get_or_create(&Judged { kind: "oom", action: "bigger" }).inc();

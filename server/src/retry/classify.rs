@@ -7,10 +7,13 @@
 
 use super::{
     clues, cpu, reasons,
-    rules::{self, Hit, Rules},
+    reported::{hits, reported},
+    rules::{Hit, Rules},
     signature,
 };
-use crate::domain::{Cause, Evidence, EvidenceLine, EvidenceSource, Exit, Outcome, Summary};
+use crate::domain::{
+    Cause, Evidence, EvidenceLine, EvidenceSource, Exit, Outcome, ReportedEvidence, Summary,
+};
 
 /// Why an attempt failed, and what says so.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,27 +60,26 @@ const EACH_CLUE: f64 = 0.05;
 /// Confidence when nothing names a cause.
 const NOTHING: f64 = 0.2;
 
-/// Why the attempt failed, with `rules` for its log.
+/// Why the attempt failed, with `rules` for its log: by all that was said now and in earlier questions.
 pub fn classify(evidence: &Evidence, rules: &Rules) -> Finding {
     let measured = evidence.measured.as_deref();
-    let exit = evidence.exit.or_else(|| measured.and_then(|summary| summary.exit));
-    let hits = rules.read(&evidence.log_tail);
-    let told = [
-        reasons::container(&evidence.container_reason),
-        reasons::pod(&evidence.pod_reason),
-        reasons::ci(&evidence.failure_reason, says_oom_killed(evidence, &hits)),
-    ];
+    let mut said = evidence.reported.clone();
+    said.join(&reported(evidence, rules));
+    let exit = said.exit.or_else(|| measured.and_then(|summary| summary.exit));
+    let (hits, unknown): (Vec<Hit<'_>>, Vec<Clue>) = hits(&said, rules);
+    let told = Told::of(&said, says_oom_killed(&said, measured));
     if succeeded(exit, measured) {
-        return after_success(measured, told);
+        return after_success(measured, told.all().collect());
     }
-    let [container, pod, ci] = told;
+    let Told { container, pod, ci } = told;
     let (deadlines, places): (Vec<Clue>, Vec<Clue>) =
         container.into_iter().chain(pod).partition(|clue| clue.cause == Some(Cause::Timeout));
     let mut found = Vec::new();
     found.extend(measured.and_then(clues::kernel));
     found.extend(places);
     found.extend(measured.and_then(clues::starved));
-    let time_was_over = clues::time_was_over(evidence, exit);
+    let time_limit = evidence.time_limit.or(said.time_limit);
+    let time_was_over = clues::time_was_over(time_limit, measured, exit);
     let ended = exit.and_then(|exit| clues::exit(exit, measured.and_then(|summary| summary.oom_kill)));
     let says_late = |clue: &&Clue| clue.cause == Some(Cause::Timeout);
     if time_was_over.iter().chain(&deadlines).chain(&ended).chain(&ci).any(|clue| says_late(&clue)) {
@@ -89,23 +91,43 @@ pub fn classify(evidence: &Evidence, rules: &Rules) -> Finding {
     found.extend(ended);
     found.extend(ci);
     found.extend(clues::log(&hits, measured));
+    found.extend(unknown);
     let finding = decide(&found);
-    if hits.is_empty() {
-        let tail = &evidence.log_tail;
-        return Finding {
-            last_words: rules::last_words(tail),
-            failure_line: rules::first_words(tail),
-            ..finding
-        };
+    if said.log.is_empty() {
+        return Finding { last_words: said.last_words, failure_line: said.first_words, ..finding };
     }
     let failure_line = signature::line_of(&finding).and_then(|line| clues::hit_of(&hits, line));
     Finding { failure_line: failure_line.map(|hit| hit.first.clone()), ..finding }
 }
 
+/// What cluster and CI system said: each reason is one observation.
+struct Told {
+    container: Vec<Clue>,
+    pod: Vec<Clue>,
+    ci: Vec<Clue>,
+}
+
+impl Told {
+    fn of(said: &ReportedEvidence, oom_killed: bool) -> Self {
+        Self {
+            container: said
+                .container_reasons
+                .iter()
+                .filter_map(|reason| reasons::container(reason))
+                .collect(),
+            pod: said.pod_reasons.iter().filter_map(|reason| reasons::pod(reason)).collect(),
+            ci: said.ci_reasons.iter().filter_map(|reason| reasons::ci(reason, oom_killed)).collect(),
+        }
+    }
+
+    fn all(self) -> impl Iterator<Item = Clue> {
+        self.container.into_iter().chain(self.pod).chain(self.ci)
+    }
+}
+
 /// The command succeeded. The job around it can have failed all the same, if the cluster or the CI system names a cause.
-fn after_success(measured: Option<&Summary>, told: [Option<Clue>; 3]) -> Finding {
+fn after_success(measured: Option<&Summary>, told: Vec<Clue>) -> Finding {
     let mut finding = not_failed(measured);
-    let told: Vec<Clue> = told.into_iter().flatten().collect();
     // OOMKilled with exit code 0 happens when another process of the container was killed
     let failed = told.iter().any(|clue| clue.cause.is_some() && clue.cause != Some(Cause::Oom));
     if !failed {
@@ -122,8 +144,8 @@ fn after_success(measured: Option<&Summary>, told: [Option<Clue>; 3]) -> Finding
     decide(&found)
 }
 
-/// Why an attempt failed, by its counters and its exit alone: what can be said when it is sealed.
-pub fn cause_of(summary: &Summary) -> Option<Cause> {
+/// Why an attempt failed, by its counters and its exit alone, and which of them says so: what can be said when it is sealed.
+pub fn cause_of(summary: &Summary) -> Option<(Cause, Option<EvidenceSource>)> {
     if succeeded(summary.exit, Some(summary)) {
         return None;
     }
@@ -134,21 +156,22 @@ pub fn cause_of(summary: &Summary) -> Option<Cause> {
         found.extend(cpu::throttled(summary));
     }
     found.extend(ended);
-    decide(&found).cause
+    let finding = decide(&found);
+    Some((finding.cause?, finding.decided_by))
 }
 
 /// The runner's last word is that the container was killed for memory, and no counter was read after that end that says
 /// otherwise. A build can print the runner's line, but not after the runner.
-fn says_oom_killed(evidence: &Evidence, hits: &[Hit<'_>]) -> bool {
-    let Some(said) = hits.iter().find(|hit| hit.rule.id == "runner-oomkilled") else { return false };
-    let spared = evidence.measured.as_ref().is_some_and(|m| m.oom_kill == Some(0) && m.exit.is_some());
-    !spared && rules::runners_last_word(&evidence.log_tail).is_some_and(|last| last == said.line)
+fn says_oom_killed(said: &ReportedEvidence, measured: Option<&Summary>) -> bool {
+    let spared = measured.is_some_and(|m| m.oom_kill == Some(0) && m.exit.is_some());
+    said.runner_says_oom && !spared
 }
 
 /// Whether the need of an attempt that failed for `cause` is only a lower bound: a limit, its own or one above, stopped it.
-/// A machine without memory stops whoever is there, at any need.
+/// A machine without memory stops whoever is there, at any need, and a line of a log proves nothing.
 pub fn is_censored(summary: &Summary, cause: Option<Cause>) -> bool {
     summary.outcome != Outcome::Succeeded
+        && !summary.is_cause_by_log()
         && cause.is_some_and(Cause::is_memory)
         && !summary.was_killed_by_host()
 }

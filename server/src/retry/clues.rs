@@ -5,7 +5,7 @@ use super::{
     classify::Clue,
     rules::{Hit, Sign},
 };
-use crate::domain::{Cause, Evidence, EvidenceSource as Source, Exit, Millis, OomOrigin, Outcome, Summary};
+use crate::domain::{Cause, EvidenceSource as Source, Exit, Millis, OomOrigin, Outcome, Summary};
 
 /// Charges that failed without reclaim, a second, above which a build starves: between 110/s (healthy at its limit) and
 /// 88,000/s (the least of the starved ones), the middle on a logarithmic scale.
@@ -115,8 +115,12 @@ fn starved_by_rate(summary: &Summary) -> Option<Clue> {
 }
 
 /// It was ended from outside, by a signal that it cannot survive or by `timeout`, after all the time that it was given.
-pub(super) fn time_was_over(evidence: &Evidence, exit: Option<Exit>) -> Option<Clue> {
-    let (limit, measured) = (evidence.time_limit?, evidence.measured.as_deref()?);
+pub(super) fn time_was_over(
+    limit: Option<Millis>,
+    measured: Option<&Summary>,
+    exit: Option<Exit>,
+) -> Option<Clue> {
+    let (limit, measured) = (limit?, measured?);
     let ended_from_outside = matches!(exit.map(signal_of), None | Some((Some(124), _) | (_, Some(9 | 15))));
     if limit.0 == 0 || measured.wall < limit || !ended_from_outside {
         return None;

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     domain::{
         Action, Brief, Cause, Evidence, EvidenceLine, EvidenceSource, History, Outlook, Prediction,
-        Signature, Summary, Verdict,
+        Signature, Summary, Verdict, VerdictBasis,
     },
     predict::{Settings, predict, predict_above},
 };
@@ -140,6 +140,7 @@ fn verdict(evidence: &Evidence, case: Case, allowed: Wish, rule: Option<String>)
         },
         given_unix_ms: None,
         job: None,
+        basis: VerdictBasis { cause_source: case.finding.decided_by, ..VerdictBasis::default() },
     }
 }
 
@@ -156,6 +157,7 @@ fn nothing_to_retry(evidence: &Evidence, finding: Finding, policy: &Policy) -> V
         outlook: Outlook::default(),
         given_unix_ms: None,
         job: None,
+        basis: VerdictBasis::default(),
     }
 }
 
@@ -164,5 +166,5 @@ fn is_clamped(next: &Prediction) -> bool {
 }
 
 fn was_taken_away(earlier: &Brief) -> bool {
-    earlier.cause.is_some_and(Cause::is_taken_away) || earlier.is_nodes_fault
+    earlier.proven_cause().is_some_and(Cause::is_taken_away) || earlier.is_nodes_fault
 }

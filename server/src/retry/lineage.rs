@@ -61,7 +61,8 @@ pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> Lineage<'h> {
         }
         earlier.push(summary);
     }
-    Lineage { earlier, listed: listed(evidence, key) }
+    let reported = evidence.reported.runs_before.and_then(|runs| usize::try_from(runs).ok());
+    Lineage { earlier, listed: listed(evidence, key).max(reported) }
 }
 
 /// The attempts that agents say this one goes back to, newest first.
@@ -104,7 +105,7 @@ impl Lineage<'_> {
 }
 
 /// Runs of the job before this one.
-fn listed(evidence: &Evidence, key: &Key) -> Option<usize> {
+pub(super) fn listed(evidence: &Evidence, key: &Key) -> Option<usize> {
     let runs = &evidence.listed;
     let this = Named::read(evidence.attempt.as_str());
     let own = runs.iter().find(|run| run.id == this.job);

@@ -3,6 +3,7 @@
 //! ```text
 //! Evidence -> lines      the lines of the log that can say why
 //!          -> rules      what the end of the log says (data: rules.toml, files of the operator, Spack's taxonomy)
+//!          -> reported   that and the words of callers, joined with what was said in earlier questions
 //!          -> clues      what each kind of evidence says (reasons: the words of cluster and CI system)
 //!          -> classify   the cause, by the strongest clue
 //!          -> signature  what the failure is called; seen: what became of it before; lineage: what came before
@@ -27,6 +28,7 @@ mod outlook;
 mod pod_sizes;
 mod policy;
 mod reasons;
+mod reported;
 mod rules;
 mod seen;
 mod signature;
@@ -39,6 +41,7 @@ pub use self::{
     classify::{Finding, cause_of, classify, is_censored},
     decide::{Known, judge},
     policy::{Exception, Policy, Terms},
+    reported::{recollected, reported},
     rules::Rules,
     seen::{Flaky, Helped, Seen},
 };

@@ -131,6 +131,11 @@ impl Rules {
         self.rules.is_empty()
     }
 
+    /// The rule with this id.
+    pub(super) fn find(&self, id: &str) -> Option<&Rule> {
+        self.rules.iter().find(|rule| rule.id == id)
+    }
+
     /// Rules that match the end of `log`, with the last line and the first of each; the one that matched last comes first.
     pub(super) fn read(&self, log: &str) -> Vec<Hit<'_>> {
         let mut hits: Vec<Hit<'_>> = Vec::new();

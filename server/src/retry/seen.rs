@@ -159,7 +159,7 @@ impl Seen {
             else {
                 continue;
             };
-            if retry.outcome == Outcome::Lost || retry.cause.is_some_and(Cause::is_taken_away) {
+            if retry.outcome == Outcome::Lost || retry.proven_cause().is_some_and(Cause::is_taken_away) {
                 continue;
             }
             helped.tried += 1;
@@ -200,7 +200,7 @@ fn name(key: &Key, signature: &Signature) -> Name {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Outlook;
+    use crate::domain::{Outlook, VerdictBasis};
 
     fn failed(attempt: &str, line: &str) -> Verdict {
         let signature =
@@ -217,6 +217,7 @@ mod tests {
             outlook: Outlook { signature, ..Outlook::default() },
             given_unix_ms: None,
             job: None,
+            basis: VerdictBasis::default(),
         }
     }
 

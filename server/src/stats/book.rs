@@ -173,7 +173,7 @@ impl Book {
         let Some(whole) = self.take(chunk, row) else { return };
         self.add(beside, brief, Retried::cause(whole.row.retried.index()), settings);
         if whole.row.is(Flag::Refused) {
-            self.refuse(brief);
+            self.refuse(brief, true);
         }
         if let Some(cause) = brief.cause {
             self.resolve(brief, cause);
@@ -220,12 +220,19 @@ impl Book {
         }
     }
 
-    /// A verdict said no to a retry of an attempt.
-    pub(super) fn refuse(&mut self, brief: &Brief) {
+    /// The verdict in force on an attempt says no to a retry, or no longer does.
+    pub(super) fn refuse(&mut self, brief: &Brief, refuses: bool) {
         if let Some((chunk, row)) = self.find(brief)
             && let Some(chunk) = self.chunks.get_mut(chunk)
         {
-            Arc::make_mut(chunk).set(row, Flag::Refused);
+            Arc::make_mut(chunk).set(row, Flag::Refused, refuses);
+        }
+    }
+
+    /// It no longer does, of an attempt that has no row yet.
+    pub(super) fn allow_early(&mut self, attempt: &AttemptId) {
+        if self.early.ids.remove(attempt) {
+            self.early.order.retain(|refused| refused != attempt);
         }
     }
 

@@ -121,9 +121,9 @@ impl Chunk {
     }
 
     /// From now on this is true of a row.
-    pub(super) fn set(&mut self, index: usize, flag: Flag) {
+    pub(super) fn set(&mut self, index: usize, flag: Flag, yes: bool) {
         if let Some(row) = self.rows.get_mut(index) {
-            row.set(flag);
+            row.put(flag, yes);
         }
     }
 

@@ -129,11 +129,13 @@ impl Stats {
         self.book().remove(brief);
     }
 
-    /// A verdict said no to a retry of an attempt; of one that has not ended yet it is remembered.
-    pub(crate) fn refuse(&self, attempt: &AttemptId, ended: Option<&Brief>) {
+    /// The verdict in force on an attempt says no to a retry, or no longer does; of one that has not ended yet it is remembered.
+    pub(crate) fn refuse(&self, attempt: &AttemptId, ended: Option<&Brief>, refuses: bool) {
+        let mut book = self.book();
         match ended {
-            Some(brief) => self.book().refuse(brief),
-            None => self.book().refuse_early(attempt, EARLY),
+            Some(brief) => book.refuse(brief, refuses),
+            None if refuses => book.refuse_early(attempt, EARLY),
+            None => book.allow_early(attempt),
         }
     }
 

@@ -142,6 +142,11 @@ impl Row {
         self.flags |= flag as u8;
     }
 
+    /// From now on it is true, or is not.
+    pub(super) fn put(&mut self, flag: Flag, yes: bool) {
+        self.flags = if yes { self.flags | flag as u8 } else { self.flags & !(flag as u8) };
+    }
+
     fn set_if(&mut self, yes: bool, flag: Flag) {
         if yes {
             self.set(flag);
@@ -187,7 +192,9 @@ impl Row {
 
     /// What it proves of the need, if anything, GiB.
     pub(super) fn proven(&self) -> Option<f32> {
-        let ended = self.succeeded() || self.failed_for_memory();
+        // a line of a log proves nothing; so few attempts failed that looking into their briefs takes no time
+        let by_memory = self.failed_for_memory() && !self.brief.is_cause_by_log();
+        let ended = self.succeeded() || by_memory;
         (self.need > 0.0 && ended && !self.is(Flag::Unneeded)).then_some(self.need)
     }
 }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     domain::{
         Action, AttemptId, Bytes, Cause, Cores, CpuMicros, History, Millis, Outcome, Outlook, Predicted,
-        Resources, Summary, Verdict, test_summary,
+        Resources, Summary, Verdict, VerdictBasis, test_summary,
     },
     learned::Learned,
 };
@@ -98,6 +98,7 @@ fn no(attempt: AttemptId) -> Verdict {
         outlook: Outlook::default(),
         given_unix_ms: None,
         job: None,
+        basis: VerdictBasis::default(),
     }
 }
 
@@ -136,7 +137,7 @@ proptest! {
                 learned.settle(attempt);
             }
             if n.is_multiple_of(5) {
-                learned.judged(&no(attempt.attempt.clone()));
+                learned.judged(&no(attempt.attempt.clone()), None);
                 refused.insert(n);
             }
         }
@@ -225,7 +226,7 @@ fn an_attempt_is_counted_once_however_often_it_comes() {
 #[test]
 fn a_verdict_that_comes_before_the_end_counts_when_the_attempt_has_ended() {
     let learned = learned(&[]);
-    learned.judged(&no(id(1)));
+    learned.judged(&no(id(1)), None);
     for summary in many(3, |_, _| {}) {
         learned.learn(&summary);
     }

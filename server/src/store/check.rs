@@ -10,6 +10,7 @@ use super::{
     keys::{self, Kind},
     kv::Entry,
     offline::Offline,
+    upgrade::UpgradeMark,
 };
 use crate::domain::{Attempt, Summary, Ticket, Verdict};
 
@@ -52,6 +53,7 @@ struct Checker {
     summaries: Joiner,
     verdicts: Joiner,
     tickets: Joiner,
+    upgrades: Joiner,
     checked: Checked,
     flaws: Vec<Flaw>,
 }
@@ -104,6 +106,9 @@ impl Checker {
         } else if is(Kind::Ticket) {
             let record = self.tickets.push::<Ticket>(entry);
             self.checked.tickets += note(record, &mut self.flaws);
+        } else if is(Kind::Upgrade) {
+            let record = self.upgrades.push::<UpgradeMark>(entry);
+            note(record, &mut self.flaws);
         } else if is(Kind::Fragment) || is(Kind::Block) {
             self.take_chunk(entry);
         } else {
@@ -128,6 +133,7 @@ impl Checker {
         self.checked.summaries += note(self.summaries.finish::<Summary>(), &mut self.flaws);
         self.checked.tickets += note(self.tickets.finish::<Ticket>(), &mut self.flaws);
         self.checked.verdicts += note(self.verdicts.finish::<Verdict>(), &mut self.flaws);
+        note(self.upgrades.finish::<UpgradeMark>(), &mut self.flaws);
     }
 
     fn hand_over(&mut self, tell: impl FnMut(Flaw)) {

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::bytes::Damage;
+use super::{bytes::Damage, upgrade::UpgradeMark};
 use crate::domain::{Attempt, Ticket, Verdict};
 
 /// JSON. Any tool reads it, and fields can be added.
@@ -56,4 +56,4 @@ macro_rules! json_record {
     )+};
 }
 
-json_record!(Attempt, Ticket, Verdict);
+json_record!(Attempt, Ticket, UpgradeMark, Verdict);

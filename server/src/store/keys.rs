@@ -20,6 +20,8 @@ pub enum Kind {
     Summary = b's',
     /// A ticket that has not ended.
     Ticket = b't',
+    /// How far work is that an upgrade does once.
+    Upgrade = b'u',
     /// An answer that was given.
     Verdict = b'v',
 }
@@ -50,6 +52,11 @@ pub(super) fn chunk(kind: Kind, id: &AttemptId, start: u64) -> Vec<u8> {
 /// What the parts of a ticket's record have in common.
 pub(super) fn ticket(id: &TicketId) -> Vec<u8> {
     [&[Kind::Ticket as u8], id.as_str().as_bytes(), &[END]].concat()
+}
+
+/// What the parts of the record on one kind of work of an upgrade have in common.
+pub(super) fn upgrade(name: &str) -> Vec<u8> {
+    [&[Kind::Upgrade as u8], name.as_bytes(), &[END]].concat()
 }
 
 /// The number that a chunk's key ends with.

@@ -49,6 +49,7 @@ mod strip;
 #[cfg(test)]
 mod tests;
 mod thin;
+mod upgrade;
 mod witness;
 mod writer;
 
@@ -86,6 +87,7 @@ pub use sled_store::{SledStore, StoreSettings};
 pub use snapshot::Snapshot;
 use strip::Strip;
 pub use thin::{Blocks, blocks_after, last_elapsed, replace_block, thinned};
+pub use upgrade::{UpgradeMark, put_upgrade, read_upgrade};
 
 /// Ordered bytes to bytes. Cheap to clone; clones share the store.
 #[derive(Debug, Clone)]

@@ -15,8 +15,8 @@ use super::{
     codec::{self, FIELDS, JSON, Record},
 };
 use crate::domain::{
-    AttemptId, Bytes, Cause, Cores, CpuMicros, Exit, Micros, Millis, OomOrigin, Opening, Origin, Outcome,
-    Resources, SessionId, Source, Summary,
+    AttemptId, Bytes, Cause, Cores, CpuMicros, EvidenceSource, Exit, Micros, Millis, OomOrigin, Opening,
+    Origin, Outcome, Resources, SessionId, Source, Summary,
 };
 
 /// The number of a word is its place, from 1 on: new ones go to the end.
@@ -40,6 +40,17 @@ const CAUSES: &[Cause] = &[
     Cause::Flaky,
     Cause::Configuration,
     Cause::Unknown,
+];
+
+const EVIDENCE: &[EvidenceSource] = &[
+    EvidenceSource::Kernel,
+    EvidenceSource::Container,
+    EvidenceSource::Pod,
+    EvidenceSource::Measured,
+    EvidenceSource::Exit,
+    EvidenceSource::Ci,
+    EvidenceSource::Log,
+    EvidenceSource::Policy,
 ];
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a field of the stored form")]
@@ -125,6 +136,10 @@ struct Packed {
     unneeded: bool,
     #[prost(bool, tag = "41")]
     proven: bool,
+    #[prost(uint32, tag = "42")]
+    cause_source: u32,
+    #[prost(string, tag = "43")]
+    ci_reason: String,
 }
 
 impl Record for Summary {
@@ -194,6 +209,8 @@ impl Packed {
             predicted: opening.predicted.as_ref().map(PackedPrediction::of),
             unneeded: summary.unneeded,
             proven: opening.proven,
+            cause_source: summary.cause_source.map_or(0, |source| number(EVIDENCE, &source)),
+            ci_reason: summary.ci_reason.clone(),
         }
     }
 
@@ -234,6 +251,8 @@ impl Packed {
             outcome: word("outcome", OUTCOMES, self.outcome)?,
             exit,
             cause: known("cause", CAUSES, self.cause)?,
+            cause_source: known("source of the cause", EVIDENCE, self.cause_source)?,
+            ci_reason: std::mem::take(&mut self.ci_reason),
             censored: self.censored,
             oom_origin: known("origin of a kill", ORIGINS, self.oom_origin)?,
             oom_group_kill: self.oom_group_kill,

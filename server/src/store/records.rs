@@ -63,16 +63,19 @@ pub async fn read_verdict(
     read(store, keys::verdict(id, fingerprint)).await
 }
 
-/// Answers that were given about an attempt, at most `most`. One that is damaged is left out.
+/// Answers that were given about an attempt, in no order, at most `most`. One that is damaged is left out.
 pub async fn read_verdicts(store: &Store, id: &AttemptId, most: usize) -> Result<Vec<Verdict>, StoreError> {
-    let page = store.scan(&Kind::Verdict.prefix_of(id), None, Limit::PAGE).await?;
-    let mut joiner = Joiner::default();
+    let (prefix, mut after, mut joiner) = (Kind::Verdict.prefix_of(id), None::<Vec<u8>>, Joiner::default());
     let mut verdicts: Vec<Joined<Verdict>> = Vec::new();
-    for entry in &page.entries {
-        verdicts.extend(joiner.push(entry));
+    while verdicts.len() < most {
+        let page = store.scan(&prefix, after.as_deref(), Limit::PAGE).await?;
+        verdicts.extend(page.entries.iter().filter_map(|entry| joiner.push(entry)));
+        after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        if after.is_none() {
+            verdicts.extend(joiner.finish());
+            break;
+        }
     }
-    // the last one of a page that is not the last may be cut
-    verdicts.extend(joiner.finish().filter(|_| !page.more));
     Ok(verdicts.into_iter().filter_map(|(_, verdict)| verdict.ok()).take(most).collect())
 }
 
@@ -205,7 +208,7 @@ pub async fn open_attempts(store: &Store) -> Result<Vec<Attempt>, StoreError> {
     Ok(attempts)
 }
 
-async fn read<T: Record>(store: &Store, key: Vec<u8>) -> Result<Option<T>, StoreError> {
+pub(super) async fn read<T: Record>(store: &Store, key: Vec<u8>) -> Result<Option<T>, StoreError> {
     let page = store.scan(&key, None, Limit::PAGE).await?;
     let mut joiner = Joiner::default();
     for entry in &page.entries {

@@ -31,6 +31,8 @@ pub(super) struct AttemptJson {
     downsampled: bool,
     /// Null if nobody asked for one.
     verdict: Option<VerdictJson>,
+    /// The verdicts before it, newest first.
+    earlier_verdicts: Vec<VerdictJson>,
 }
 
 /// What is kept of an attempt.
@@ -60,6 +62,8 @@ struct SummaryJson {
     exit_signal: Option<i32>,
     /// `unspecified` unless the attempt failed.
     cause: String,
+    /// `kernel`, `container`, `pod`, `measured`, `exit`, `ci` or `log`; empty if that is not known.
+    cause_source: String,
     /// The need is a lower bound.
     censored: bool,
     cpu_peak_cores: f64,
@@ -163,6 +167,7 @@ impl From<&GetAttemptResponse> for AttemptJson {
             samples_total: shown.samples_total,
             downsampled: shown.downsampled,
             verdict: shown.verdict.as_ref().map(VerdictJson::from),
+            earlier_verdicts: shown.earlier_verdicts.iter().map(VerdictJson::from).collect(),
         }
     }
 }
@@ -191,6 +196,7 @@ impl From<&Summary> for SummaryJson {
             exit_code: exit.code,
             exit_signal: exit.signal,
             cause: words::cause(summary.cause()),
+            cause_source: summary.cause_source.clone(),
             censored: summary.censored,
             cpu_peak_cores: summary.cpu_peak_cores,
             oom_origin: words::oom_origin(summary.oom_origin()),

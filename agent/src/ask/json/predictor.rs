@@ -109,6 +109,8 @@ pub(super) struct VerdictJson {
     action: String,
     /// For example `oom`.
     cause: String,
+    /// What decided the cause, for example `kernel` or `log`; empty if nothing did.
+    cause_source: String,
     /// 0 to 1.
     confidence: f64,
     /// Strongest first.
@@ -254,6 +256,7 @@ impl From<&Verdict> for VerdictJson {
             retry: words::is_retry(verdict.action()),
             action: words::action(verdict.action()),
             cause: words::cause(verdict.cause()),
+            cause_source: verdict.cause_source.clone(),
             confidence: verdict.confidence,
             evidence: verdict.evidence.iter().map(evidence).collect(),
             next: verdict.next.as_ref().map(PredictionJson::from),

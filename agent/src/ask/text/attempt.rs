@@ -5,7 +5,10 @@ pub(super) mod tests;
 
 use std::fmt::Write as _;
 
-use plimsoll_proto::v1::{GetAttemptResponse, Key, OomOrigin, Outcome, Summary};
+use plimsoll_proto::{
+    evidence::source_in_words,
+    v1::{GetAttemptResponse, Key, OomOrigin, Outcome, Summary, Verdict},
+};
 
 use super::{clean, foretold, predictor::render_verdict, series, titled};
 use crate::ask::{
@@ -26,7 +29,18 @@ pub(in crate::ask) fn render_attempt(shown: &GetAttemptResponse, look: Look) -> 
         let judged = render_verdict(verdict);
         text.push_str(&block("verdict", &judged.lines().map(str::to_owned).collect::<Vec<_>>()));
     }
+    text.push_str(&block("before it", &shown.earlier_verdicts.iter().map(earlier).collect::<Vec<_>>()));
     text
+}
+
+/// A verdict that is no longer in force: more was known later.
+fn earlier(verdict: &Verdict) -> String {
+    let given = match verdict.given_unix_ms {
+        0 => String::new(),
+        given => format!("{} UTC, ", numbers::date_time(given)),
+    };
+    let answer = render_verdict(verdict);
+    format!("{given}{}", answer.lines().next().unwrap_or_default())
 }
 
 /// Lines under one name.
@@ -41,7 +55,11 @@ fn facts(summary: &Summary, look: Look) -> String {
     if let Some(place) = place(summary) {
         text.push_str(&titled("where", &place));
     }
-    text.push_str(&titled("result", &look.paint(paint(summary), &result(summary))));
+    let from = match summary.cause_source.as_str() {
+        "" => String::new(),
+        source => format!(", cause from the {}", source_in_words(&clean(source))),
+    };
+    text.push_str(&titled("result", &(look.paint(paint(summary), &result(summary)) + &from)));
     text.push_str(&titled("time", &time(summary)));
     let cpu = numbers::millis(summary.cpu_usec / 1000);
     text.push_str(&titled("cpu", &format!("{cpu}, at most {:.1} cores", summary.cpu_peak_cores)));

@@ -1,4 +1,4 @@
-//! GetAttempt: one attempt with its newest verdict and its series.
+//! GetAttempt: one attempt with its verdicts and its series.
 
 use plimsoll_proto::{limits, v1 as pb};
 use tonic::Status;
@@ -29,10 +29,12 @@ pub(super) async fn show(
     if running {
         summary.outcome = pb::Outcome::Running.into();
     }
-    let verdict = ingest.last_verdict(&id).await.map_err(|refusal| status::of_refusal(&refusal))?;
+    let verdicts = ingest.verdicts(&id).await.map_err(|refusal| status::of_refusal(&refusal))?;
+    let mut verdicts = verdicts.into_iter().map(reply::verdict);
     let mut answer = pb::GetAttemptResponse {
         summary: Some(summary),
-        verdict: verdict.map(reply::verdict),
+        verdict: verdicts.next(),
+        earlier_verdicts: verdicts.take(limits::EARLIER_VERDICTS).collect(),
         ..pb::GetAttemptResponse::default()
     };
     if request.with_series {

@@ -5,6 +5,7 @@ mod charts;
 use axum::{extract::Path, http::Uri};
 use maud::{Markup, html};
 use plimsoll_proto::{
+    evidence::source_in_words,
     reasons::{self, SizeKind},
     v1::{Action, GetAttemptRequest, GetAttemptResponse, Outcome, Prediction, Summary, Verdict},
 };
@@ -34,6 +35,7 @@ pub(super) async fn show(Asking(parts): Asking, Path(id): Path<String>, uri: Uri
         h1 { "Attempt " span.id { (summary.attempt) } }
         p {
             (words::badge(summary.outcome(), summary.cause())) " "
+            @if !summary.cause_source.is_empty() { span.quiet { "cause from the " (source_in_words(&summary.cause_source)) " " } }
             @if summary.number > 1 || !summary.retries.is_empty() {
                 span.quiet {
                     "number " (summary.number)
@@ -45,6 +47,7 @@ pub(super) async fn show(Asking(parts): Asking, Path(id): Path<String>, uri: Uri
         (pictures(&shown, &summary))
         (ending(&summary))
         @if let Some(verdict) = &shown.verdict { (judged(verdict)) }
+        (earlier(&shown.earlier_verdicts))
         (phases(&summary))
         (facts(&summary))
     };
@@ -175,6 +178,31 @@ fn sizes(next: &Prediction) -> Markup {
             div {
                 (kind.name()) " " (kind.shown(quantity.value))
                 span.quiet { ": " (reasons::sentence(kind, quantity)) }
+            }
+        }
+    }
+}
+
+/// Verdicts that are no longer in force: more was known later.
+fn earlier(verdicts: &[Verdict]) -> Markup {
+    html! {
+        @if !verdicts.is_empty() {
+            h2 { "Earlier verdicts" }
+            div.scroll tabindex="0" role="region" aria-label="Earlier verdicts" {
+                table {
+                    thead { tr { th scope="col" { "Given" } th scope="col" { "Verdict" } th scope="col" { "Cause" } th.n scope="col" { "Confidence" } th scope="col" { "Reason" } } }
+                    tbody {
+                        @for verdict in verdicts {
+                            tr {
+                                th scope="row" { @if verdict.given_unix_ms > 0 { (times::time(verdict.given_unix_ms)) } @else { "not known" } }
+                                td { (words::action(verdict.action())) }
+                                td { (words::cause(verdict.cause())) }
+                                td.n { (percent(verdict.confidence)) }
+                                td { (words::sentence(&verdict.reason)) }
+                            }
+                        }
+                    }
+                }
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::{
     ingest::fixture,
     metrics::Kind,
     placing::Placing,
-    store::Store,
+    store::{self, Store},
 };
 
 fn question() -> Evidence {
@@ -89,18 +89,19 @@ fn every_word_of_the_question_counts() {
 }
 
 async fn ask(ingest: &Ingest, code: i32) -> Result<Verdict, Refusal> {
-    ingest.judge(Evidence { exit: Some(Exit::Code(code)), ..question() }).await
+    ingest.judge(Evidence { exit: Some(Exit::Code(code)), ..question() }, Asker::TRUSTED).await
 }
 
 async fn ask_all_and_one_more(ingest: &Ingest) {
-    let first = ask(ingest, 1).await.unwrap();
+    let mut last = ask(ingest, 1).await.unwrap();
     for code in 2..=64 {
-        ask(ingest, code).await.unwrap();
+        last = ask(ingest, code).await.unwrap();
     }
     assert_eq!(ask(ingest, 65).await, Err(Refusal::Judged { attempt: question().attempt, most: 64 }));
-    assert_eq!(ask(ingest, 1).await, Ok(first));
+    assert_eq!(ask(ingest, 1).await, Ok(last), "nothing new: the verdict in force");
     let other = Evidence { attempt: AttemptId::parse("b").unwrap(), ..question() };
-    assert_eq!(ingest.judge(other.clone()).await.unwrap().attempt, other.attempt);
+    let judged = ingest.judge(other.clone(), Asker::TRUSTED).await.unwrap();
+    assert_eq!(judged.attempt, other.attempt);
     assert_eq!(ingest.parts.metrics.refusals.get_or_create(&Kind::of("judged")).get(), 1);
 }
 
@@ -116,11 +117,12 @@ async fn the_verdicts_on_one_attempt_are_bounded_and_those_that_were_given_stand
 async fn ask_aside(ingest: &Ingest, store: &Store) {
     let asked = |code| Evidence { exit: Some(Exit::Code(code)), ..question() };
     for code in 1..=65 {
-        assert!(ingest.judge_aside(asked(code)).await.unwrap().given_unix_ms.is_some());
+        assert!(ingest.judge_aside(asked(code), Asker::TRUSTED).await.unwrap().given_unix_ms.is_some());
     }
     assert_eq!(store::count_verdicts(store, &question().attempt, 100).await, Ok(0));
-    let kept = ingest.judge(asked(1)).await.unwrap();
-    assert_eq!(ingest.judge_aside(asked(1)).await, Ok(kept), "the same question, the same verdict");
+    let kept = ingest.judge(asked(1), Asker::TRUSTED).await.unwrap();
+    let aside = ingest.judge_aside(asked(1), Asker::TRUSTED).await;
+    assert_eq!(aside, Ok(kept), "the same question, the same verdict");
 }
 
 #[tokio::test]
@@ -134,16 +136,17 @@ async fn what_is_asked_aside_leaves_nothing_behind_and_takes_no_place() {
 }
 
 async fn last_of_three(ingest: &Ingest, store: &Store) {
-    let weighed = ingest.weigh(question()).await.unwrap().1;
+    let weighed = ingest.judge_aside(question(), Asker::TRUSTED).await.unwrap();
     let mut batch = store::Batch::default();
     for (fingerprint, given_unix_ms) in [(1, Some(20)), (2, Some(30)), (3, None)] {
         let verdict = Verdict { given_unix_ms, ..weighed.clone() };
         store::put_verdict(&mut batch, fingerprint, &verdict).unwrap();
     }
     store.commit(batch).await.unwrap();
-    let last = ingest.last_verdict(&question().attempt).await.unwrap().unwrap();
-    assert_eq!(last.given_unix_ms, Some(30));
-    assert_eq!(ingest.last_verdict(&AttemptId::parse("other").unwrap()).await, Ok(None));
+    let shown = ingest.verdicts(&question().attempt).await.unwrap();
+    let given: Vec<Option<u64>> = shown.iter().map(|verdict| verdict.given_unix_ms).collect();
+    assert_eq!(given, [Some(30), Some(20), None]);
+    assert_eq!(ingest.verdicts(&AttemptId::parse("other").unwrap()).await, Ok(Vec::new()));
 }
 
 #[tokio::test]
@@ -163,9 +166,9 @@ async fn ask_with_a_secret(ingest: &Ingest, store: &Store) {
     let labels = [("mirror".to_owned(), token.to_owned())].into_iter().collect();
     let key = Key { package: "zlib".into(), labels, ..Key::default() };
     let asked = Evidence { key, log_tail, failure_reason: token.into(), ..question() };
-    let verdict = ingest.judge(asked.clone()).await.unwrap();
+    let verdict = ingest.judge(asked.clone(), Asker::TRUSTED).await.unwrap();
     assert_eq!(verdict.cause, Cause::Deterministic, "{verdict:?}");
-    let aside = ingest.judge_aside(Evidence { number: 2, ..asked }).await.unwrap();
+    let aside = ingest.judge_aside(Evidence { number: 2, ..asked }, Asker::TRUSTED).await.unwrap();
     let kept = store::read_verdicts(store, &question().attempt, 10).await.unwrap();
     let shown = format!("{verdict:?} {aside:?} {kept:?}");
     assert!(shown.contains("[MASKED]") && !shown.contains("aB3dE6gH"), "{shown}");

@@ -74,6 +74,10 @@ fn judged(evidence: &Evidence) -> Verdict {
     judge_with(evidence, &History::new(10), &Settings::default())
 }
 
+fn cause_of(summary: &Summary) -> Option<Cause> {
+    super::cause_of(summary).map(|(cause, _source)| cause)
+}
+
 fn code(code: i32, log: &str) -> Evidence {
     evidence(None, Exit::Code(code), log)
 }
@@ -84,7 +88,7 @@ fn each_kind_of_evidence_names_its_cause() {
     let pod = |reason: &str| Evidence { pod_reason: reason.into(), ..code(143, "") };
     let ci = |reason: &str| Evidence { failure_reason: reason.into(), ..code(1, "") };
     let measured = |summary: Summary, code| evidence(Some(summary), Exit::Code(code), "");
-    let table = [
+    let table = vec![
         ("make hides a killed compiler", measured(failed(Some(1)), 2), Cause::Oom, Action::Bigger),
         ("container OOMKilled, no counters", container("OOMKilled"), Cause::Oom, Action::Bigger),
         ("starved until the time-out", measured(starved(), 124), Cause::Starved, Action::Bigger),

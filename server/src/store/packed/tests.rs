@@ -55,6 +55,8 @@ prop_compose! {
             outcome: OUTCOMES[pick(23, OUTCOMES.len())],
             exit: some(24).map(|_| if set(25) { Exit::Code(status) } else { Exit::Signal(status) }),
             cause: some(26).map(|_| CAUSES[pick(26, CAUSES.len())]),
+            cause_source: some(27).map(|_| EVIDENCE[pick(27, EVIDENCE.len())]),
+            ci_reason: if set(26) { "job_execution_timeout".into() } else { String::new() },
             censored: set(27), unneeded: set(28),
             oom_origin: some(28).map(|_| ORIGINS[pick(28, ORIGINS.len())]),
             oom_group_kill: some(29), memory_stall: some(30).map(Micros), refaults: some(31),

@@ -75,6 +75,7 @@ pub(super) fn verdict(name: &str) -> Verdict {
         outlook: crate::domain::Outlook::default(),
         given_unix_ms: None,
         job: None,
+        basis: crate::domain::VerdictBasis::default(),
     }
 }
 

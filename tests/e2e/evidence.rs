@@ -1,0 +1,166 @@
+//! Evidence adds up: a question about an attempt starts from all that is known of it, one that says less takes nothing away, and the
+//! cause that a verdict found is the cause of the attempt wherever it is shown, also after a restart.
+
+use std::fs;
+
+use plimsoll_proto::v1::{self as pb, predictor_client::PredictorClient, stats_client::StatsClient};
+use plimsoll_tests::{Agent, Programs, Sender, Server, batch, eventually, finish, hello};
+use serde_json::Value;
+
+async fn ask(server: &Server, question: pb::ShouldRetryRequest) -> pb::Verdict {
+    let mut client = PredictorClient::connect(server.url()).await.unwrap();
+    client.should_retry(question).await.unwrap().into_inner().verdict.unwrap()
+}
+
+fn about(attempt: &str) -> pb::ShouldRetryRequest {
+    pb::ShouldRetryRequest { attempt: attempt.into(), ..pb::ShouldRetryRequest::default() }
+}
+
+fn with_log(attempt: &str, log: &str) -> pb::ShouldRetryRequest {
+    pb::ShouldRetryRequest { log_tail: log.as_bytes().to_vec(), ..about(attempt) }
+}
+
+/// An attempt that failed with exit code 1, and of which the kernel says nothing.
+async fn failed(server: &Server, attempt: &str) {
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello(attempt, "zlib")).await.unwrap();
+    stream.exchange(batch(attempt, 1, 1)).await.unwrap();
+    stream.exchange(finish(attempt, 1, Some(1))).await.unwrap();
+}
+
+/// How many attempts the statistics count with each cause.
+async fn causes(server: &Server) -> Vec<(pb::Cause, u64)> {
+    let mut client = StatsClient::connect(server.url()).await.unwrap();
+    let stats = client.get_stats(pb::GetStatsRequest::default()).await.unwrap().into_inner();
+    stats.totals.unwrap().causes.iter().map(|one| (one.cause(), one.count)).collect()
+}
+
+async fn shown(server: &Server, attempt: &str) -> (pb::Cause, String, pb::GetAttemptResponse) {
+    let shown = server.shown(attempt).await.unwrap();
+    let summary = shown.summary.clone().unwrap();
+    (summary.cause(), summary.cause_source, shown)
+}
+
+const BROKEN: &str = "x.c:3:1: error: expected ';' before 'return'\nmake: *** [x] Error 1\n";
+
+/// What a user sees of the attempt `dup1` everywhere.
+async fn is_deterministic_everywhere(server: &Server, agent: &Agent) {
+    let again = agent.call(&["should-retry", "--attempt", "dup1"]);
+    assert_eq!(again.code, Some(10), "{again:?}");
+    assert!(again.stdout.starts_with("do not retry: deterministic"), "{again:?}");
+    let told = agent.json(&["show", "dup1"]);
+    let summary = &told["summary"];
+    assert_eq!(
+        [&summary["cause"], &summary["cause_source"]],
+        [&Value::from("deterministic"), &Value::from("log")]
+    );
+    assert_eq!(told["verdict"]["cause"], "deterministic");
+    let listed = agent.json(&["attempts", "--cause", "deterministic"]);
+    assert_eq!(listed["attempts"].as_array().unwrap().len(), 1, "{listed}");
+    let none = agent.json(&["attempts", "--cause", "unknown"]);
+    assert_eq!(none["attempts"].as_array().unwrap().len(), 0, "{none}");
+    assert_eq!(causes(server).await, [(pb::Cause::Deterministic, 1)]);
+    let (_, page) = server.get("/attempts/dup1").unwrap();
+    assert!(page.contains("cause from the log"), "{page}");
+    let (_, api) = server.get("/api/attempts?range=all&cause=DETERMINISTIC").unwrap();
+    assert!(api.contains("dup1"), "{api}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_that_its_log_explains_stays_explained_when_it_is_asked_about_without_a_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let work = tempfile::tempdir().unwrap();
+    let script = work.path().join("fail.sh");
+    fs::write(&script, "echo 'FAIL: test_math'\nexit 1\n").unwrap();
+    let agent = Agent::new(Programs::for_tests(), server.url(), work.path());
+    let run = [
+        "run",
+        "--attempt",
+        "dup1",
+        "--phases",
+        "gitlab",
+        "--key",
+        "package=dup",
+        "--exit-code-for",
+        "no=90",
+        "--",
+    ];
+    let ran = agent.call(&[&run[..], &["bash", script.to_str().unwrap()]].concat());
+    assert_eq!(ran.code, Some(90), "{ran:?}");
+    is_deterministic_everywhere(&server, &agent).await;
+    let line = "plimsoll_fleet_attempts_total{outcome=\"failed\",cause=\"deterministic\"} 1";
+    let metrics = async || server.get("/metrics").unwrap().1;
+    eventually(line, metrics, |text: &String| text.contains(line)).await;
+    server.stop().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let agent = Agent::new(Programs::for_tests(), server.url(), work.path());
+    is_deterministic_everywhere(&server, &agent).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_caller_said_counts_in_the_questions_of_all_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    failed(&server, "a").await;
+    let unknown = ask(&server, about("a")).await;
+    assert_eq!(unknown.cause(), pb::Cause::Unknown);
+    assert_eq!(ask(&server, about("a")).await, unknown, "nothing new is known");
+    let log = ask(&server, with_log("a", BROKEN)).await;
+    assert_eq!((log.cause(), log.cause_source.as_str()), (pb::Cause::Deterministic, "log"));
+    assert_eq!(ask(&server, about("a")).await, log, "the same question gets the answer of now");
+    assert_eq!(causes(&server).await, [(pb::Cause::Deterministic, 1)]);
+    let ci = pb::ShouldRetryRequest { failure_reason: "job_execution_timeout".into(), ..about("a") };
+    let ci = ask(&server, ci).await;
+    assert_eq!((ci.cause(), ci.cause_source.as_str()), (pb::Cause::Timeout, "ci"));
+    assert!(ci.evidence.iter().any(|line| line.source == "log"), "{ci:?}");
+    assert_eq!(causes(&server).await, [(pb::Cause::Timeout, 1)], "counted once, with the cause of now");
+    assert_eq!(ask(&server, with_log("a", BROKEN)).await, ci, "a question with less evidence undoes nothing");
+    let pod = pb::ShouldRetryRequest { container_reason: "OOMKilled".into(), ..about("a") };
+    assert_eq!(ask(&server, pod).await.cause(), pb::Cause::Oom);
+    let (cause, source, answer) = shown(&server, "a").await;
+    assert_eq!((cause, source.as_str()), (pb::Cause::Oom, "container"));
+    let before: Vec<pb::Cause> = answer.earlier_verdicts.iter().map(pb::Verdict::cause).collect();
+    assert_eq!(before, [pb::Cause::Timeout, pb::Cause::Deterministic, pb::Cause::Unknown], "newest first");
+    assert_eq!(causes(&server).await, [(pb::Cause::Oom, 1)]);
+    server.kill().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    assert_eq!(causes(&server).await, [(pb::Cause::Oom, 1)], "also after a kill");
+    assert_eq!(Some(ask(&server, about("a")).await), answer.verdict);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_was_judged_while_it_ran_has_the_cause_of_all_that_is_known_at_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello("early", "zlib")).await.unwrap();
+    stream.exchange(batch("early", 1, 1)).await.unwrap();
+    let running = ask(&server, with_log("early", BROKEN)).await;
+    assert_eq!(running.cause(), pb::Cause::Deterministic);
+    assert_eq!(ask(&server, with_log("early", BROKEN)).await, running, "each sample is no new evidence");
+    assert_eq!(ask(&server, about("early")).await, running);
+    stream.exchange(finish("early", 1, Some(1))).await.unwrap();
+    let (cause, source, _) = shown(&server, "early").await;
+    assert_eq!((cause, source.as_str()), (pb::Cause::Deterministic, "log"));
+    assert_eq!(causes(&server).await, [(pb::Cause::Deterministic, 1)]);
+    // the verdict in force is given anew on what was measured until the end
+    let verdicts = async || shown(&server, "early").await.2.earlier_verdicts.len();
+    eventually("the attempt is judged anew", verdicts, |earlier: &usize| *earlier == 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_of_a_log_about_memory_is_shown_and_makes_nothing_bigger() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(hello("a", "zlib")).await.unwrap();
+    // without a sample no counter of the kernel says that nothing was killed
+    stream.exchange(finish("a", 0, Some(1))).await.unwrap();
+    let verdict =
+        ask(&server, with_log("a", "g++: fatal error: Killed signal terminated program cc1plus")).await;
+    assert_eq!(verdict.cause(), pb::Cause::Oom, "{verdict:?}");
+    let (cause, source, answer) = shown(&server, "a").await;
+    assert_eq!((cause, source.as_str()), (pb::Cause::Oom, "log"));
+    assert!(!answer.summary.unwrap().censored, "it proves no need");
+}
