@@ -1,10 +1,13 @@
 //! The history, shared: the ingest adds to it, everybody else reads it. Locked for microseconds only; nobody holds the lock
 //! while waiting for anything.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use crate::{
-    domain::{Action, AttemptId, Brief, Fact, History, Room, Summary, Verdict},
+    domain::{Action, AttemptId, Brief, Fact, History, RetryOf, Room, Summary, Verdict},
     stats::Stats,
 };
 
@@ -38,29 +41,37 @@ impl Learned {
         look(&self.history.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds an attempt and returns how many are known now.
+    /// Adds an attempt and returns how many are known now. Others of its job may have waited for it: an agent delivers late what it
+    /// could not send.
     pub(crate) fn learn(&self, summary: &Summary) -> usize {
         // made before the lock, for which every prediction waits
-        let (id, original, fact) = (&summary.attempt, &summary.retries, Fact::from(summary));
-        let (new, original, known) = {
+        let (id, fact) = (&summary.attempt, Fact::from(summary));
+        let (new, known) = {
             let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
             let knew = history.get(id).map(Arc::clone);
             history.learn(fact);
             let is_new = |brief: &&Arc<Brief>| knew.as_ref().is_none_or(|knew| !Arc::ptr_eq(knew, brief));
-            let new = history.get(id).filter(is_new).map(Arc::clone);
-            (new, original.as_ref().and_then(|original| history.get(original)?.cause), history.len())
+            (history.get(id).filter(is_new).map(Arc::clone), history.len())
         };
         if let Some(brief) = new {
-            self.stats.add(&summary.into(), &brief, original);
+            self.stats.add(&summary.into(), &brief);
+            self.relate(&brief);
         }
         known
+    }
+
+    /// Lets the statistics know which attempts are retries, now that something is new about this one.
+    fn relate(&self, brief: &Arc<Brief>) {
+        let retries = self.stats.retries_of(brief);
+        let lineage = self.read(|history| history.lineage_of(brief, retries));
+        self.stats.relate(&lineage);
     }
 
     /// Adds many attempts, oldest first, and returns how many are known now. The statistics have them already.
     pub(crate) fn learn_all(&self, attempts: Vec<Fact>) -> usize {
         let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
         history.learn_all(attempts);
-        self.stats.complete(|original| history.get(original)?.cause);
+        self.stats.complete(history.of_repeated_jobs(), |brief| history.retry_after(brief));
         history.len()
     }
 
@@ -75,6 +86,7 @@ impl Learned {
         };
         if let Some((earlier, now)) = earlier.zip(now).filter(|(earlier, now)| !Arc::ptr_eq(earlier, now)) {
             self.stats.settle(&earlier, &summary.into(), &now);
+            self.relate(&now);
         }
     }
 
@@ -97,7 +109,35 @@ impl Learned {
     /// Unlearns an attempt: it is gone from the disk, and was not what it said.
     pub(crate) fn unlearn(&self, id: &AttemptId) {
         self.removed(id);
-        self.history.write().unwrap_or_else(PoisonError::into_inner).unlearn(id);
+        let mut history = self.history.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = history.get(id).map(Arc::clone) else { return };
+        history.unlearn(id);
+        drop(history);
+        self.relate(&known);
+    }
+
+    /// Whether an attempt is a retry, by what it says and by the others of its job that are known.
+    pub(crate) fn is_retry(&self, summary: &Summary) -> bool {
+        summary.number > 1 || self.read(|history| history.retry_of(&summary.into()) != RetryOf::Nothing)
+    }
+
+    /// A summary with what it retries and its number among the attempts of its job, as far as they are known: a job that GitLab retries
+    /// says neither itself.
+    pub(crate) fn related<'s>(&self, summary: &'s Summary) -> Cow<'s, Summary> {
+        let run = summary.into();
+        let (retries, before) = self.read(|history| {
+            let retries = match history.retry_of(&run) {
+                RetryOf::Attempt(original) => Some(original.attempt.clone()),
+                RetryOf::Unknown | RetryOf::Nothing => None,
+            };
+            (retries, history.before(&run).len())
+        });
+        let number = summary.number.max(u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1));
+        let retries = summary.retries.clone().or(retries);
+        if number == summary.number && retries == summary.retries {
+            return Cow::Borrowed(summary);
+        }
+        Cow::Owned(Summary { number, retries, ..summary.clone() })
     }
 
     /// For how many trusted, and for how many untrusted attempts there is room.

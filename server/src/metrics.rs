@@ -244,7 +244,8 @@ metrics! {
     fleet_attempts: Family<Ended, Counter> = "fleet_attempts", "Attempts that ended, by outcome and cause";
     fleet_cause_changes: Family<CauseChanged, Counter> = "fleet_cause_changes",
         "Attempts whose cause a verdict changed after they were counted, by the cause they were counted with and the new one";
-    fleet_retries: Counter = "fleet_retries", "Attempts that ended and were retries";
+    fleet_retries: Counter = "fleet_retries",
+        "Attempts that ended and were retries, by what they said or by the attempts of their job that had ended";
     fleet_wall: Amount = "fleet_wall", "Time that attempts took", in Unit::Seconds;
     fleet_memory_asked: Amount = "fleet_memory_asked",
         "Memory asked for over time, the request or else the limit", in unit("byte_seconds");

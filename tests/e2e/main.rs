@@ -31,6 +31,7 @@ mod hooks;
 mod init;
 mod judging;
 mod kept;
+mod lineage;
 mod monitoring;
 mod output;
 mod planted;

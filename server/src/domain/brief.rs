@@ -8,7 +8,7 @@ use super::{
 
 /// Pipeline and name of a job as a number: the two texts would take as much as all the rest of an attempt. Whoever can choose labels
 /// such that two jobs have one number can write the labels of the other job as well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobMark(NonZeroU64);
 
 impl JobMark {

@@ -7,6 +7,7 @@
 //! Untrusted attempts stand on a shelf of their own, with lists of their own: however many there are, they push no trusted one
 //! out, take no id from one, and change no sum.
 
+mod jobs;
 mod shelf;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -17,7 +18,7 @@ pub use shelf::Room;
 use shelf::Shelf;
 pub(crate) use shelf::bytes_of;
 
-use super::{AttemptId, Brief, Bytes, Fact, Key, Outcome, Rung, ladder::PER_RUNG};
+use super::{AttemptId, Brief, Bytes, Fact, JobMark, Key, Outcome, RetryAfter, Rung, ladder::PER_RUNG};
 
 /// Attempts after which a list that is used up gives its memory back: some MB.
 const GIVEN_BACK: usize = 1 << 16;
@@ -174,6 +175,26 @@ impl History {
     /// Whether an untrusted attempt of the package and project of `key` is known.
     pub(crate) fn has_untrusted(&self, key: &Key) -> bool {
         !self.untrusted.newest.is_empty() && self.untrusted_on_rung(Rung::Package, key).next().is_some()
+    }
+
+    /// Attempts of a job, trusted and not, in no order.
+    pub(super) fn of_job(&self, job: JobMark) -> impl Iterator<Item = &Arc<Brief>> {
+        [&self.trusted, &self.untrusted].into_iter().flat_map(move |shelf| shelf.jobs.of(job))
+    }
+
+    /// All attempts of jobs that were executed more than once, each with what it is a retry after.
+    pub(crate) fn of_repeated_jobs(&self) -> impl Iterator<Item = (&Arc<Brief>, RetryAfter)> {
+        let one_of_each = self
+            .untrusted
+            .jobs
+            .of_all()
+            .filter(|brief| brief.job.is_some_and(|job| self.trusted.jobs.of(job).next().is_some()));
+        let repeated = [&self.trusted, &self.untrusted].into_iter().flat_map(|shelf| shelf.jobs.repeated());
+        let repeated = repeated.chain(one_of_each.filter_map(|brief| brief.job));
+        let mut jobs: Vec<JobMark> = repeated.collect();
+        jobs.sort_unstable();
+        jobs.dedup();
+        jobs.into_iter().flat_map(|job| self.of_job(job)).map(|brief| (brief, self.retry_after(brief)))
     }
 
     /// All attempts, newest first; untrusted ones stand where their end puts them.

@@ -123,7 +123,8 @@ impl Worker {
         let (from, cause) = (word(before), word(&summary.cause));
         let source = summary.cause_source.map_or("", EvidenceSource::as_str);
         tracing::info!(attempt = %summary.attempt, from, cause, source, "a verdict found the cause of an attempt");
-        if !self.unsettled.update(summary, &self.parts.metrics) && from != cause {
+        let is_retry = self.parts.learned.is_retry(summary);
+        if !self.unsettled.update(summary, &self.parts.metrics, is_retry) && from != cause {
             self.parts.metrics.cause_changed(from, summary, *before);
         }
         self.parts.learned.settle(summary);

@@ -163,7 +163,7 @@ impl Worker {
             self.unsettled.wait(summary, Instant::now());
             self.count_lost();
         } else {
-            self.parts.metrics.ended(summary);
+            self.parts.metrics.ended(summary, self.parts.learned.is_retry(summary));
         }
         let known = self.parts.learned.learn(summary);
         self.parts.metrics.sealed.get_or_create(&Kind::of(kind)).inc();
@@ -175,7 +175,7 @@ impl Worker {
     pub(super) fn count_lost(&mut self) {
         let now = Instant::now();
         while let Some(summary) = self.unsettled.given_up(now) {
-            self.parts.metrics.ended(&summary);
+            self.parts.metrics.ended(&summary, self.parts.learned.is_retry(&summary));
         }
     }
 }

@@ -204,6 +204,11 @@ impl Ingest {
         }
     }
 
+    /// A summary with what it retries and its number among the attempts of its job ([`Learned::related`]).
+    pub(crate) fn related<'s>(&self, summary: &'s Summary) -> std::borrow::Cow<'s, Summary> {
+        self.parts.learned.related(summary)
+    }
+
     /// The summary of an ended attempt, from disk.
     async fn read(&self, id: &AttemptId) -> Result<Option<Arc<Summary>>, Refusal> {
         let summary = store::read_summary(&self.parts.store, id).await;

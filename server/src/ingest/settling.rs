@@ -112,7 +112,7 @@ impl Worker {
         let (attempt, outcome) = (&settled.attempt, settled.outcome);
         tracing::info!(%attempt, ?outcome, cause, "settled how an attempt ended");
         if self.unsettled.settle(attempt) {
-            self.parts.metrics.ended(settled);
+            self.parts.metrics.ended(settled, self.parts.learned.is_retry(settled));
         }
         self.parts.learned.settle(settled);
     }

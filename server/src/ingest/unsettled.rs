@@ -53,11 +53,11 @@ impl Unsettled {
 
     /// A verdict found the cause of an attempt: one that waited for that is counted, one that waits for its end goes on to wait. False if
     /// it does not wait.
-    pub(super) fn update(&mut self, summary: &Summary, metrics: &Metrics) -> bool {
+    pub(super) fn update(&mut self, summary: &Summary, metrics: &Metrics, is_retry: bool) -> bool {
         let Some(waiting) = self.waiting.get_mut(&summary.attempt) else { return false };
         *waiting = Summary { phases: Vec::new(), ..summary.clone() };
         if !is_unseen(summary) && self.settle(&summary.attempt) {
-            metrics.ended(summary);
+            metrics.ended(summary, is_retry);
         }
         true
     }

@@ -60,8 +60,9 @@ impl Metrics {
         }
     }
 
-    /// Counts an attempt that has ended, once: when its end is on disk, and it is known how it ended.
-    pub(crate) fn ended(&self, summary: &Summary) {
+    /// Counts an attempt that has ended, once: when its end is on disk, and it is known how it ended. `is_retry` says whether others of
+    /// its job came before.
+    pub(crate) fn ended(&self, summary: &Summary, is_retry: bool) {
         let cause = summary.cause.map_or("none", Cause::as_str);
         let outcome = match summary.outcome {
             Outcome::Succeeded => "succeeded",
@@ -69,7 +70,7 @@ impl Metrics {
             Outcome::Lost => "lost",
         };
         self.fleet_attempts.get_or_create(&Ended { outcome, cause }).inc();
-        if summary.number > 1 || summary.retries.is_some() {
+        if is_retry {
             self.fleet_retries.inc();
         }
         let (seconds, succeeded) = (summary.wall.as_f64() / 1000.0, summary.outcome == Outcome::Succeeded);
@@ -150,17 +151,18 @@ mod tests {
     #[test]
     fn waste_is_what_was_not_used_and_all_that_a_failed_attempt_held() {
         let metrics = Metrics::new();
-        metrics.ended(&hour("a"));
+        metrics.ended(&hour("a"), false);
         let gib_hours = |counter: &super::super::Amount| counter.get() / 3600.0 / Bytes::GIB.as_f64();
         assert!(near(gib_hours(&metrics.fleet_memory_asked), 4.0));
         assert!(near(gib_hours(&metrics.fleet_memory_wasted), 3.0));
         assert!(near(metrics.fleet_cpu_wasted.get(), 3600.0));
         let failed = Summary { outcome: Outcome::Failed, cause: Some(Cause::Deterministic), ..hour("b") };
-        metrics.ended(&failed);
+        metrics.ended(&failed, true);
         assert!(near(gib_hours(&metrics.fleet_memory_wasted), 3.0 + 4.0));
         assert!(near(metrics.fleet_cpu_wasted.get(), 3600.0 + 7200.0));
         let ended = |outcome, cause| metrics.fleet_attempts.get_or_create(&Ended { outcome, cause }).get();
         assert_eq!((ended("succeeded", "none"), ended("failed", "deterministic")), (1, 1));
+        assert_eq!(metrics.fleet_retries.get(), 1);
     }
 
     #[test]
@@ -173,11 +175,11 @@ mod tests {
             wall_p95: Millis(60_000),
         };
         let mut summary = hour("a");
-        metrics.ended(&summary);
+        metrics.ended(&summary, false);
         summary.opening.predicted = Some(predicted);
-        metrics.ended(&summary);
+        metrics.ended(&summary, false);
         let lost = Summary { outcome: Outcome::Lost, ..summary };
-        metrics.ended(&lost);
+        metrics.ended(&lost, false);
         let count = |of, held| metrics.fleet_predictions.get_or_create(&Held { of, held }).get();
         assert_eq!((count("memory_limit", "true"), count("memory_limit", "false")), (1, 0));
         assert_eq!((count("memory_request", "true"), count("memory_request", "false")), (0, 1));

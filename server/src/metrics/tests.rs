@@ -115,7 +115,7 @@ fn repository() -> PathBuf {
 fn all() -> String {
     let metrics = Metrics::new();
     metrics.use_all();
-    metrics.ended(&test_summary("a", "zlib", "1", 100));
+    metrics.ended(&test_summary("a", "zlib", "1", 100), false);
     metrics.encode().unwrap()
 }
 
@@ -152,7 +152,7 @@ fn a_label_that_somebody_chose_cannot_break_the_text() {
     let evil = "a\"} 1\nplimsoll_fleet_retries_total 7\n\\<script>";
     let mut summary = test_summary("a", evil, "1", 100);
     summary.started_unix_ms = crate::clock::Clock.now_unix_ms() - summary.wall.0;
-    metrics.ended(&summary);
+    metrics.ended(&summary, false);
     let text = metrics.encode().unwrap();
     let escaped =
         r#"plimsoll_package_attempts{package="a\"} 1\nplimsoll_fleet_retries_total 7\n\\<script>"} 1"#;

@@ -1,21 +1,17 @@
-//! Which attempts of one job came before this one, without asking the CI system.
+//! What came before an attempt of a job, without asking the CI system.
 //!
 //! | witness | says |
 //! |---|---|
-//! | what agents say they retry | the chain back to the original; attempts that retry the same original are of one job |
-//! | attempts of the same key, pipeline and job | those that came earlier |
+//! | [`History::before`] | the attempts before it, by what agents say they retry and by their jobs |
 //! | the CI system's list of the runs of the job | those that came earlier, also where no agent was |
 //!
-//! What any of them finds counts. A job may run several commands (`HOST:JOB`, `HOST:JOB.2`), which are not retries of each other. The number of a CI job orders attempts, because it grows and no clock is in it; only
-//! attempts without one are ordered by their start. A number that the caller gives (GitLab's `retries_count`, which counts
-//! otherwise) is a hint, used where no witness finds anything.
+//! What any of them finds counts. A number that the caller gives (GitLab's `retries_count`, which counts otherwise) is a hint, used where
+//! no witness finds anything.
 
 use plimsoll_proto::job::Named;
 
-use crate::domain::{AttemptId, Brief, Evidence, History, JobMark, Key, ListedRun, Rung};
+use crate::domain::{AttemptId, Brief, Evidence, History, Key, ListedRun};
 
-/// Steps back through the attempts that an attempt retries, and most attempts that are found.
-const STEPS: usize = 32;
 /// Labels under which a commit is told.
 const COMMIT: [&str; 3] = ["commit", "commit_sha", "sha"];
 /// What GitLab says of a run that has not been tried yet, or has not ended.
@@ -43,45 +39,10 @@ pub(super) struct Lineage<'h> {
 
 /// What came before the attempt.
 pub(super) fn of<'h>(evidence: &Evidence, history: &'h History) -> Lineage<'h> {
-    let mut earlier = chain(evidence, history);
-    let measured = evidence.measured.as_deref();
-    let key = measured.map_or(&evidence.key, |summary| &summary.key);
-    let (job, original) = (JobMark::of(key), measured.and_then(|summary| summary.retries.as_ref()));
-    let untrusted = evidence.is_untrusted().then(|| history.untrusted_on_rung(Rung::Exact, key));
-    let of_key = untrusted.into_iter().flatten().chain(history.on_rung(Rung::Exact, key));
-    for summary in of_key.map(|fact| &*fact.brief) {
-        let of_job = job.is_some() && summary.job == job && same_command(&summary.attempt, &evidence.attempt);
-        let of_original = original.is_some() && summary.retries.as_deref() == original;
-        let known = earlier.iter().any(|known| known.attempt == summary.attempt);
-        if !(of_job || of_original) || known || !is_before(summary, evidence) {
-            continue;
-        }
-        if earlier.len() >= STEPS {
-            break;
-        }
-        earlier.push(summary);
-    }
+    let earlier = history.before(&evidence.into()).into_iter().map(|brief| &**brief).collect();
+    let key = evidence.measured.as_deref().map_or(&evidence.key, |summary| &summary.key);
     let reported = evidence.reported.runs_before.and_then(|runs| usize::try_from(runs).ok());
     Lineage { earlier, listed: listed(evidence, key).max(reported) }
-}
-
-/// The attempts that agents say this one goes back to, newest first.
-fn chain<'h>(evidence: &Evidence, history: &'h History) -> Vec<&'h Brief> {
-    let mut found: Vec<&Brief> = Vec::new();
-    let mut before = evidence.measured.as_deref().and_then(|summary| summary.retries.as_ref());
-    for _ in 0..STEPS {
-        let Some(summary) = before.and_then(|id| history.get(id)) else { break };
-        if summary.untrusted && !evidence.is_untrusted() {
-            break;
-        }
-        if found.iter().any(|known| known.attempt == summary.attempt) {
-            // two attempts that say they retry each other
-            break;
-        }
-        found.push(summary);
-        before = summary.retries.as_deref();
-    }
-    found
 }
 
 impl Lineage<'_> {
@@ -127,23 +88,6 @@ pub(super) fn listed(evidence: &Evidence, key: &Key) -> Option<usize> {
     ids.sort_unstable();
     ids.dedup();
     Some(ids.len())
-}
-
-/// Whether an attempt of the same job came before the one that is asked about.
-fn is_before(summary: &Brief, evidence: &Evidence) -> bool {
-    let (one, this) = (Named::read(summary.attempt.as_str()), Named::read(evidence.attempt.as_str()));
-    if one.host == this.host
-        && let (Some(job), Some(of_this)) = (one.number(), this.number())
-    {
-        return (job, one.tried) < (of_this, this.tried);
-    }
-    let started = evidence.measured.as_deref().map(|this| this.started_unix_ms);
-    summary.attempt != evidence.attempt && started.is_none_or(|this| summary.started_unix_ms < this)
-}
-
-/// Whether two attempts of one job ran the same of its commands: the second command of a job is no retry of the first.
-fn same_command(one: &AttemptId, other: &AttemptId) -> bool {
-    Named::read(one.as_str()).command == Named::read(other.as_str()).command
 }
 
 /// Where a failure is the same failure: at one commit, else in one job of one pipeline.

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::lineage;
-use crate::domain::{Action, AttemptId, Cause, History, Key, Outcome, Rung, Signature, Verdict};
+use crate::domain::{Action, AttemptId, Cause, History, Key, Outcome, Signature, Verdict};
 
 /// Newest failures kept of one key and signature.
 const PER_SIGNATURE: usize = 32;
@@ -154,11 +154,7 @@ impl Seen {
     pub fn helped(&self, key: &Key, signature: &Signature, history: &History) -> Helped {
         let mut helped = Helped::default();
         for failure in self.of(key, signature).filter(|failure| failure.as_is) {
-            let mut retries = history.on_rung(Rung::Exact, key).map(|fact| &fact.brief);
-            let Some(retry) = retries.find(|summary| summary.retries.as_deref() == Some(&failure.attempt))
-            else {
-                continue;
-            };
+            let Some(retry) = history.retried_by(&failure.attempt, key) else { continue };
             if retry.outcome == Outcome::Lost || retry.proven_cause().is_some_and(Cause::is_taken_away) {
                 continue;
             }

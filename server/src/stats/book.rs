@@ -9,7 +9,7 @@
 
 use std::{
     cmp::Ordering,
-    collections::{HashSet, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
@@ -23,7 +23,7 @@ use super::{
     names::Names,
     row::{Flag, Retried, Row, error_of},
 };
-use crate::domain::{AttemptId, Beside, Brief, Cause};
+use crate::domain::{AttemptId, Beside, Brief, RetryAfter};
 
 /// Owners, and pools, that are told apart.
 const NAMES: usize = 32_768;
@@ -82,14 +82,8 @@ impl Book {
         }
     }
 
-    /// Adds an attempt, which the history has. `original` is the cause of the attempt that it retries, if that is known.
-    pub(super) fn add(
-        &mut self,
-        beside: &Beside<'_>,
-        brief: &Arc<Brief>,
-        original: Option<Cause>,
-        settings: &Settings,
-    ) {
+    /// Adds an attempt, which the history has. What it retries is told afterwards ([`Self::relate`]).
+    pub(super) fn add(&mut self, beside: &Beside<'_>, brief: &Arc<Brief>, settings: &Settings) {
         let build = self.builds.hold(brief);
         let mut row = Row::new(brief, beside, build);
         row.owner = self.owners.hold(beside.owner, true);
@@ -98,9 +92,6 @@ impl Book {
             self.last_ref = (beside.git_ref.to_owned(), settings.ref_classes.of(beside.git_ref));
         }
         row.ref_class = self.last_ref.1;
-        if let (Some(cause), true) = (original, row.retried != Retried::NOTHING) {
-            row.retried = Retried::of(cause);
-        }
         if !self.early.ids.is_empty() && self.early.ids.remove(&brief.attempt) {
             row.set(Flag::Refused);
         }
@@ -161,7 +152,7 @@ impl Book {
         }
     }
 
-    /// Puts an attempt in the place of what was known of it. What retries it learns its cause.
+    /// Puts an attempt in the place of what was known of it. What retries it is told afterwards.
     pub(super) fn settle(
         &mut self,
         earlier: &Brief,
@@ -171,51 +162,58 @@ impl Book {
     ) {
         let Some((chunk, row)) = self.find(earlier) else { return };
         let Some(whole) = self.take(chunk, row) else { return };
-        self.add(beside, brief, Retried::cause(whole.row.retried.index()), settings);
+        self.add(beside, brief, settings);
         if whole.row.is(Flag::Refused) {
             self.refuse(brief, true);
         }
-        if let Some(cause) = brief.cause {
-            self.resolve(brief, cause);
-        }
     }
 
-    /// Tells those that retry an attempt why it failed. They ended later.
-    fn resolve(&mut self, original: &Brief, cause: Cause) {
+    /// The attempts whose agents say that they retry this one. They ended later.
+    pub(super) fn retries_of(&self, original: &Brief) -> Vec<Arc<Brief>> {
         let id = Some(&original.attempt);
         let since = u32::try_from(original.ended_unix_ms() / 1000).unwrap_or(u32::MAX);
-        for chunk in
-            self.chunks.iter_mut().filter(|chunk| chunk.ended().is_some_and(|(_, last)| last >= since))
-        {
-            let retries = |row: &Row| row.retried != Retried::NOTHING && row.brief.retries.as_deref() == id;
-            let found: Vec<usize> = chunk
-                .rows()
-                .iter()
-                .enumerate()
-                .filter(|(_, row)| retries(row))
-                .map(|(index, _)| index)
-                .collect();
-            for index in found {
-                Arc::make_mut(chunk).set_retried(index, Retried::of(cause));
+        let later = self.chunks.iter().filter(|chunk| chunk.ended().is_some_and(|(_, last)| last >= since));
+        let retries = |row: &&Row| row.retried != Retried::NOTHING && row.brief.retries.as_deref() == id;
+        later.flat_map(|chunk| chunk.rows()).filter(retries).map(|row| Arc::clone(&row.brief)).collect()
+    }
+
+    /// Says of attempts what they are retries after.
+    pub(super) fn relate(&mut self, attempts: &[(Arc<Brief>, RetryAfter)]) {
+        for (brief, after) in attempts {
+            if let Some((chunk, row)) = self.find(brief)
+                && let Some(chunk) = self.chunks.get_mut(chunk)
+                && chunk.rows().get(row).is_some_and(|row| row.retried != Retried::of(*after))
+            {
+                Arc::make_mut(chunk).set_retried(row, Retried::of(*after));
             }
         }
     }
 
-    /// Tells all retries why the attempt failed that they retry, as far as `cause_of` knows.
-    pub(super) fn resolve_all(&mut self, cause_of: impl Fn(&AttemptId) -> Option<Cause>) {
+    /// Says of all attempts what they are retries after: of those in jobs that were executed more than once, and of those that say
+    /// themselves that they are one.
+    pub(super) fn relate_all<'h>(
+        &mut self,
+        in_jobs: impl Iterator<Item = (&'h Arc<Brief>, RetryAfter)>,
+        after: impl Fn(&Brief) -> RetryAfter,
+    ) {
+        // there is one pointer for each attempt, and looking into each attempt takes longer than all the rest
+        let in_jobs: HashMap<*const Brief, RetryAfter, RandomState> =
+            in_jobs.map(|(brief, after)| (Arc::as_ptr(brief), after)).collect();
         for chunk in &mut self.chunks {
-            let cause = |row: &Row| {
-                let original = row.brief.retries.as_deref().filter(|_| row.retried == Retried::UNKNOWN)?;
-                cause_of(original)
+            let changed = |row: &Row| {
+                let known = in_jobs.get(&Arc::as_ptr(&row.brief)).copied();
+                let says_so = row.retried == Retried::UNKNOWN;
+                let after = known.or_else(|| says_so.then(|| after(&row.brief)))?;
+                Some(Retried::of(after)).filter(|after| row.retried != *after)
             };
-            let found: Vec<(usize, Cause)> = chunk
+            let found: Vec<(usize, Retried)> = chunk
                 .rows()
                 .iter()
                 .enumerate()
-                .filter_map(|(index, row)| Some((index, cause(row)?)))
+                .filter_map(|(index, row)| Some((index, changed(row)?)))
                 .collect();
-            for (index, cause) in found {
-                Arc::make_mut(chunk).set_retried(index, Retried::of(cause));
+            for (index, after) in found {
+                Arc::make_mut(chunk).set_retried(index, after);
             }
         }
     }
@@ -298,7 +296,7 @@ mod tests {
         for n in 0..chunk::ROWS * 3 {
             let summary = test_summary(&n.to_string(), "zlib", "1", 10);
             let brief = Arc::new(Brief::from(&summary));
-            book.add(&(&summary).into(), &brief, None, &Settings::default());
+            book.add(&(&summary).into(), &brief, &Settings::default());
             briefs.push(brief);
         }
         // the first chunk goes when the sweep is in its middle, and the second begins with what is left behind

@@ -129,7 +129,7 @@ mod tests {
         let all = briefs(9000);
         let stats = Stats::new(Settings::default());
         for (summary, brief) in &all {
-            stats.add(&summary.into(), brief, None);
+            stats.add(&summary.into(), brief);
         }
         for order in ORDERS {
             let mut after = None;

@@ -54,7 +54,7 @@ pub(crate) use steps::Step;
 pub(crate) use totals::StatsTotals;
 pub(crate) use variable::Variable;
 
-use crate::domain::{AttemptId, Beside, Brief, Cause};
+use crate::domain::{AttemptId, Beside, Brief, RetryAfter};
 
 /// Verdicts that wait for the end of their attempt.
 const EARLY: usize = 10_000;
@@ -94,16 +94,26 @@ impl Stats {
         Self(Arc::new(Shared { settings, book: Mutex::new(Book::new()), moved: Mutex::default() }))
     }
 
-    /// Adds an attempt that the history has, with the cause of the attempt that it retries, if that is known.
-    pub(crate) fn add(&self, beside: &Beside<'_>, brief: &Arc<Brief>, original: Option<Cause>) {
+    /// Adds an attempt that the history has. What it retries is told afterwards.
+    pub(crate) fn add(&self, beside: &Beside<'_>, brief: &Arc<Brief>) {
         let mut book = self.book();
-        book.add(beside, brief, original, &self.0.settings);
+        book.add(beside, brief, &self.0.settings);
         book.sweep();
+    }
+
+    /// The attempts whose agents say that they retry this one.
+    pub(crate) fn retries_of(&self, original: &Brief) -> Vec<Arc<Brief>> {
+        self.book().retries_of(original)
+    }
+
+    /// Says of attempts what they are retries after.
+    pub(crate) fn relate(&self, attempts: &[(Arc<Brief>, RetryAfter)]) {
+        self.book().relate(attempts);
     }
 
     /// Adds one of many attempts, before it is known which of them stay and what they retry.
     pub(crate) fn add_one_of_many(&self, beside: &Beside<'_>, brief: &Arc<Brief>) {
-        self.book().add(beside, brief, None, &self.0.settings);
+        self.book().add(beside, brief, &self.0.settings);
     }
 
     /// Lets those go whose attempts nobody else has.
@@ -111,11 +121,16 @@ impl Stats {
         self.book().sweep_all();
     }
 
-    /// All attempts are there: what they retry is known now, as far as `cause_of` knows.
-    pub(crate) fn complete(&self, cause_of: impl Fn(&AttemptId) -> Option<Cause>) {
+    /// All attempts are there: what they retry is known now. Those of jobs that were executed more than once come as they are, of all
+    /// others `after` is asked if they say themselves that they are retries.
+    pub(crate) fn complete<'h>(
+        &self,
+        in_jobs: impl Iterator<Item = (&'h Arc<Brief>, RetryAfter)>,
+        after: impl Fn(&Brief) -> RetryAfter,
+    ) {
         let mut book = self.book();
         book.sweep_all();
-        book.resolve_all(cause_of);
+        book.relate_all(in_jobs, after);
         book.forget_early(EARLY);
     }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::{Beside, Brief, Bytes, Cause, Cores, Millis, Outcome, wasted};
+use crate::domain::{Beside, Brief, Bytes, Cause, Cores, Millis, Outcome, RetryAfter, wasted};
 
 /// One finished attempt.
 #[derive(Debug, Clone)]
@@ -51,9 +51,12 @@ impl Retried {
     /// How many there are.
     pub(super) const COUNT: usize = 2 + Cause::ALL.len();
 
-    /// It retries an attempt with this cause.
-    pub(super) fn of(cause: Cause) -> Self {
-        Self(2 + cause as u8)
+    pub(super) fn of(after: RetryAfter) -> Self {
+        match after {
+            RetryAfter::Nothing => Self::NOTHING,
+            RetryAfter::Unknown => Self::UNKNOWN,
+            RetryAfter::Cause(cause) => Self(2 + cause as u8),
+        }
     }
 
     /// Below [`Self::COUNT`].
@@ -96,11 +99,7 @@ impl Row {
             owner: 0,
             pool: 0,
             ref_class: 0,
-            retried: if brief.number > 1 || brief.retries.is_some() {
-                Retried::UNKNOWN
-            } else {
-                Retried::NOTHING
-            },
+            retried: Retried::of(RetryAfter::alone(brief)),
             end: (brief.outcome as u8) << 5 | brief.cause.map_or(0, |cause| 1 + cause as u8),
             flags: 0,
             wall: narrow(hours),
@@ -238,7 +237,7 @@ mod tests {
     fn causes_and_outcomes_have_the_place_that_their_numbers_say() {
         for (place, cause) in Cause::ALL.into_iter().enumerate() {
             assert_eq!(cause as usize, place);
-            assert_eq!(Retried::cause(Retried::of(cause).index()), Some(cause));
+            assert_eq!(Retried::cause(Retried::of(RetryAfter::Cause(cause)).index()), Some(cause));
             let row = row(|summary| (summary.outcome, summary.cause) = (Outcome::Failed, Some(cause)));
             assert_eq!(
                 (row.cause(), row.outcome(), row.failed_for_memory()),

@@ -316,3 +316,73 @@ fn the_price_in_the_file_of_pools_counts_before_that_of_the_settings() {
     assert!((report.totals.asked_money * 60.0 - 4.0 * (0.02 + 0.01 + 1.0)).abs() < 1e-5);
     assert!(report.currency == "EUR" && report.notes[0].contains("USD"), "{:?}", report.notes);
 }
+
+/// An attempt of a job, as GitLab runs it: nothing says that it is a retry.
+fn of_gitlab(number: u64, cause: Option<Cause>) -> Summary {
+    let mut summary = test_summary(&format!("gitlab.example:{number}"), "zlib", "1", 100);
+    summary.key.labels =
+        [("pipeline".to_owned(), "9".to_owned()), ("job".to_owned(), "build".to_owned())].into();
+    summary.started_unix_ms = START + number * 60_000;
+    if cause.is_some() {
+        (summary.outcome, summary.cause) = (Outcome::Failed, cause);
+    }
+    summary
+}
+
+fn retries(learned: &Learned) -> (u64, u64, Vec<(Option<Cause>, u64)>) {
+    let totals = ask(learned, Filter::default(), GroupBy::Nothing, 0).totals;
+    (totals.retries(), totals.retries_helped, totals.retries_by_cause().collect())
+}
+
+#[test]
+fn retries_that_gitlab_made_count_in_any_order_at_once_and_after_a_start() {
+    let all = [of_gitlab(7001, Some(Cause::Oom)), of_gitlab(7002, Some(Cause::Infra)), of_gitlab(7003, None)];
+    let expected = (2, 1, vec![(Some(Cause::Oom), 1), (Some(Cause::Infra), 1)]);
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
+        let one_by_one = learned(&order.map(|at| all[at].clone()));
+        let (seen, helped, mut causes) = retries(&one_by_one);
+        causes.sort_unstable_by_key(|(cause, _)| *cause != Some(Cause::Oom));
+        assert_eq!((seen, helped, causes), expected, "{order:?}");
+        let at_once = Learned::with_stats(History::new(100), Stats::new(settings()));
+        let facts = order.map(|at| crate::domain::Fact::from(&all[at]));
+        for (fact, at) in facts.iter().zip(order) {
+            at_once.stats().add_one_of_many(&(&all[at]).into(), &fact.brief);
+        }
+        at_once.learn_all(facts.to_vec());
+        assert_eq!(retries(&at_once), retries(&one_by_one), "{order:?}");
+    }
+}
+
+#[test]
+fn a_retry_follows_what_becomes_of_the_attempt_that_it_retries() {
+    let learned = learned(&[of_gitlab(7001, Some(Cause::Unknown)), of_gitlab(7002, None)]);
+    assert_eq!(retries(&learned).2, [(Some(Cause::Unknown), 1)]);
+    learned.settle(&of_gitlab(7001, Some(Cause::Oom)));
+    assert_eq!(retries(&learned).2, [(Some(Cause::Oom), 1)]);
+    learned.unlearn(&of_gitlab(7001, None).attempt);
+    assert_eq!(retries(&learned), (0, 0, Vec::new()), "it is the first of those that are known");
+}
+
+#[test]
+fn an_attempt_that_ends_before_the_one_that_it_says_it_retries_learns_its_cause_when_that_comes() {
+    let mut second = of_gitlab(7002, None);
+    second.key.labels.clear();
+    (second.number, second.retries) = (2, Some(of_gitlab(7001, None).attempt));
+    let mut first = of_gitlab(7001, Some(Cause::Oom));
+    first.key.labels.clear();
+    let learned = learned(&[second]);
+    assert_eq!(retries(&learned).2, [(None, 1)]);
+    learned.learn(&first);
+    assert_eq!(retries(&learned).2, [(Some(Cause::Oom), 1)]);
+}
+
+#[test]
+fn what_is_shown_of_an_attempt_has_its_place_among_those_of_its_job() {
+    let all = [of_gitlab(7001, Some(Cause::Oom)), of_gitlab(7002, None)];
+    let learned = learned(&all);
+    let shown = learned.related(&all[1]);
+    assert_eq!((shown.number, shown.retries.as_ref()), (2, Some(&all[0].attempt)));
+    let first = learned.related(&all[0]);
+    assert_eq!((first.number, first.retries.as_ref()), (1, None));
+    assert!(learned.is_retry(&all[1]) && !learned.is_retry(&all[0]));
+}

@@ -9,10 +9,13 @@ use std::{
 
 use foldhash::fast::RandomState;
 
-use super::super::{
-    Brief, Fact,
-    ladder::{Bulk, Ladder},
-    weight,
+use super::{
+    super::{
+        Brief, Fact,
+        ladder::{Bulk, Ladder},
+        weight,
+    },
+    jobs::{self, Jobs},
 };
 
 /// What an attempt takes beside itself and what the ladder holds of it: its places in the order and by its id, and its row in the
@@ -45,6 +48,7 @@ pub(super) struct Shelf {
     bytes: usize,
     pub(super) newest: VecDeque<Arc<Brief>>,
     pub(super) by_id: HashSet<ById, RandomState>,
+    pub(super) jobs: Jobs,
     pub(super) ladder: Ladder,
 }
 
@@ -80,6 +84,7 @@ impl Shelf {
             bytes: 0,
             newest: VecDeque::new(),
             by_id: HashSet::default(),
+            jobs: Jobs::default(),
             ladder: Ladder::default(),
         }
     }
@@ -90,6 +95,7 @@ impl Shelf {
         let count = here().count();
         self.by_id.reserve(count);
         self.newest.reserve_exact(count);
+        self.jobs.reserve(here().filter(|fact| fact.brief.job.is_some()).count());
         self.ladder.fill(here())
     }
 
@@ -115,6 +121,7 @@ impl Shelf {
     fn note(&mut self, brief: &Arc<Brief>) {
         self.bytes += bytes_of(brief);
         self.by_id.insert(ById(Arc::clone(brief)));
+        self.jobs.add(brief);
     }
 
     fn has_room(&self, more: &Brief) -> bool {
@@ -130,6 +137,7 @@ impl Shelf {
         let oldest = self.newest.pop_front()?;
         self.bytes = self.bytes.saturating_sub(bytes_of(&oldest));
         self.by_id.remove(oldest.attempt.as_str());
+        self.jobs.remove(&oldest);
         self.ladder.remove_oldest(&oldest);
         Some(oldest)
     }
@@ -144,6 +152,7 @@ impl Shelf {
         if let Some(known) = self.newest.iter_mut().rev().find(|known| Arc::ptr_eq(known, earlier)) {
             *known = Arc::clone(&fact.brief);
         }
+        self.jobs.replace(earlier, &fact.brief);
         self.ladder.replace(earlier, &fact);
         self.by_id.replace(ById(fact.brief));
     }
@@ -155,6 +164,7 @@ impl Shelf {
             self.bytes = self.bytes.saturating_sub(bytes_of(known));
         }
         self.by_id.remove(known.attempt.as_str());
+        self.jobs.remove(known);
         self.ladder.remove(known);
     }
 
@@ -165,5 +175,5 @@ impl Shelf {
 
 /// What an attempt takes beside what the ladder counts.
 pub(crate) fn bytes_of(brief: &Brief) -> usize {
-    brief.allocated() + BESIDE
+    brief.allocated() + jobs::bytes_of(brief) + BESIDE
 }

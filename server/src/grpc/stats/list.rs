@@ -37,18 +37,18 @@ pub(super) async fn list(
 ) -> Result<pb::ListAttemptsResponse, Status> {
     let asked = Asked::read(&request).map_err(|fault| status::of_fault(&fault))?;
     let filter = filter(request.filter).map_err(|fault| status::of_fault(&fault))?;
-    let (learned, query) = (learned.clone(), asked.query);
+    let (counted, query) = (learned.clone(), asked.query);
     // a look at a million attempts takes its time
     let chosen = counting.run(move || {
         let listing = Listing::new(asked.order, asked.size, asked.after);
-        learned.stats().list(&filter, listing)
+        counted.stats().list(&filter, listing)
     });
     let chosen = chosen.await?;
     let mut page = Page::new(query);
     for place in &chosen.places {
         let summary = ingest.listed(&place.attempt).await.map_err(|refusal| status::of_refusal(&refusal))?;
         // one that is gone meanwhile is left out
-        if summary.is_some_and(|summary| !page.takes(place, reply::summary(&summary))) {
+        if summary.is_some_and(|summary| !page.takes(place, reply::summary(&learned.related(&summary)))) {
             return Ok(page.cut());
         }
     }

@@ -25,7 +25,7 @@ pub(super) async fn show(
     let Some((summary, running)) = seen else {
         return Err(Status::not_found(format!("no attempt {id} is known here")));
     };
-    let mut summary = reply::summary(&summary);
+    let mut summary = reply::summary(&ingest.related(&summary));
     if running {
         summary.outcome = pb::Outcome::Running.into();
     }

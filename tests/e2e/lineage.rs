@@ -1,0 +1,90 @@
+//! A job that GitLab retried counts as a retry wherever retries are counted, although no agent says so.
+
+use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
+use plimsoll_tests::{Agent, Programs, Sender, Server, batch, eventually};
+use serde_json::Value;
+
+/// The opening of an attempt of the job `build` of pipeline 9, as the agent in it makes it: it says neither a number nor what it retries.
+fn opening(attempt: &str, minute: u64) -> Sent {
+    let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let labels = [label("pipeline", "9"), label("job", "build"), label("commit", "c0ffee")].into();
+    Sent::Hello(pb::Hello {
+        attempt: attempt.to_owned(),
+        session: format!("s-{attempt}"),
+        key: Some(pb::Key { package: "zlib".into(), labels, ..pb::Key::default() }),
+        number: 1,
+        source: pb::Source::CgroupV2.into(),
+        started_unix_ms: now() - 3_600_000 + minute * 60_000,
+        resources: Some(pb::Resources { memory_limit_bytes: Some(64 << 20), ..pb::Resources::default() }),
+        ..pb::Hello::default()
+    })
+}
+
+fn now() -> u64 {
+    u64::try_from(std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap()
+}
+
+async fn ended(server: &Server, attempt: &str, minute: u64, code: i32, oom_kill: u64) {
+    let mut stream = Sender::connect(&server.url()).await.unwrap();
+    stream.exchange(opening(attempt, minute)).await.unwrap();
+    stream.exchange(batch(attempt, 1, 5)).await.unwrap();
+    let finish = pb::Finish {
+        attempt: attempt.into(),
+        last_sequence: 5,
+        wall_ms: 60_000,
+        exit: Some(pb::Exit { code: Some(code), signal: None }),
+        totals: Some(pb::Totals { oom_kill: Some(oom_kill), ..pb::Totals::default() }),
+        ..pb::Finish::default()
+    };
+    stream.exchange(Sent::Finish(finish)).await.unwrap();
+}
+
+/// What every view says of the retries of both jobs.
+fn shown_everywhere(server: &Server, agent: &Agent) {
+    let totals = agent.json(&["stats"])["totals"].clone();
+    assert_eq!((&totals["retries"], &totals["retries_helped"]), (&1.into(), &1.into()), "{totals}");
+    assert_eq!(totals["retries_by_cause"]["oom"], Value::from(1), "{totals}");
+    let text = agent.call(&["stats"]).stdout;
+    assert!(text.contains("after oom 1"), "{text}");
+    let report = agent.json(&["report"]);
+    assert_eq!(report["now"]["retries"], Value::from(1), "{report}");
+    let page = server.get("/packages/zlib?range=all").unwrap().1;
+    assert!(page.contains("1 of them retries"), "{page}");
+    let shown = agent.json(&["show", "--attempt", "gitlab.example:7002"])["summary"].clone();
+    assert_eq!((&shown["number"], &shown["retries"]), (&2.into(), &"gitlab.example:7001".into()), "{shown}");
+    let first = agent.json(&["show", "--attempt", "gitlab.example:7001"])["summary"].clone();
+    assert_eq!((&first["number"], &first["retries"]), (&1.into(), &"".into()), "{first}");
+    let page = server.get("/attempts/gitlab.example:7002").unwrap().1;
+    assert!(page.contains("number 2") && page.contains("gitlab.example:7001"), "{page}");
+    let list = server.get("/api/attempts").unwrap().1;
+    assert!(list.contains("\"retries\": \"gitlab.example:7001\""), "{list}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_gitlab_retried_counts_as_a_retry_in_every_view_and_after_a_restart() {
+    for late in [false, true] {
+        let (dir, spool) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+        let first = async || ended(&server, "gitlab.example:7001", 0, 137, 1).await;
+        let second = async || ended(&server, "gitlab.example:7002", 10, 0, 0).await;
+        // the agent of the first may deliver late what it could not send
+        if late {
+            second().await;
+            first().await;
+        } else {
+            first().await;
+            second().await;
+            let metrics = async || server.get("/metrics").unwrap().1;
+            let line = "plimsoll_fleet_retries_total 1\n";
+            eventually("it is counted", metrics, |text: &String| text.contains(line)).await;
+        }
+        let agent = Agent::new(Programs::for_tests(), server.url(), spool.path());
+        shown_everywhere(&server, &agent);
+        server.kill().unwrap();
+        let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
+        let agent = Agent::new(Programs::for_tests(), server.url(), spool.path());
+        let known = async || agent.json(&["stats"])["totals"]["attempts"].clone();
+        eventually("both are known again", known, |known| *known == 2).await;
+        shown_everywhere(&server, &agent);
+    }
+}
