@@ -25,6 +25,16 @@ fn all() -> Vec<(String, &'static str)> {
     ]
 }
 
+/// Every column has a name, and what may scroll sideways is reached and named without a mouse.
+fn assert_reached(page: &Html, path: &str) {
+    assert!(texts(page, "thead th").iter().all(|head| !head.is_empty()), "{path}: a column without a name");
+    for scrolls in ["pre", ".scroll"] {
+        let all = texts(page, scrolls).len();
+        let reached = texts(page, &format!("{scrolls}[tabindex='0'][role=region][aria-label]")).len();
+        assert_eq!(reached, all, "{path}: {scrolls}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_is_well_formed_complete_and_asks_nobody_else() {
     let (_dir, server) = start().await;
@@ -40,6 +50,7 @@ async fn every_page_is_well_formed_complete_and_asks_nobody_else() {
         assert_eq!((texts(&page, "h1").len(), texts(&page, "main").len()), (1, 1), "{path}");
         assert!(!attributes(&page, "html[lang=en]", "lang").is_empty(), "{path}");
         assert_eq!(attributes(&page, "body > a:first-child", "href"), ["#main"], "{path}: the skip link");
+        assert_reached(&page, &path);
         assert!(attributes(&page, "[style], [onclick], style, iframe", "style").is_empty(), "{path}");
         for (selector, name) in [("a", "href"), ("form", "action"), ("link", "href"), ("[src]", "src")] {
             let to = attributes(&page, selector, name);
@@ -117,6 +128,8 @@ async fn an_empty_server_says_what_to_do_next() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Programs::for_tests(), dir.path()).unwrap();
     for path in ["/", "/packages", "/attempts", "/running", "/packages/zlib"] {
-        assert!(get(&server, path).body.contains("plimsoll run --key"), "{path}");
+        let answer = get(&server, path);
+        assert!(answer.body.contains("plimsoll run --key"), "{path}");
+        assert_reached(&Html::parse_document(&answer.body), path);
     }
 }

@@ -38,8 +38,8 @@ pub(super) fn render(digest: &Digest) -> String {
     page.within("<p class=\"faint\">", &about, "</p>\n");
     sentences(&mut page, digest);
     if digest.now.attempts > 0 || digest.before.attempts > 0 {
-        table(&mut page, "Figures", &figures::figures(digest));
-        table(&mut page, "Failures by cause", &figures::causes(digest));
+        table(&mut page, "Figures", "figure", &figures::figures(digest));
+        table(&mut page, "Failures by cause", "cause", &figures::causes(digest));
     }
     steps(&mut page, digest);
     wasters(&mut page, digest);
@@ -72,7 +72,10 @@ fn sentences(page: &mut Markup, digest: &Digest) {
 
 /// The beginning of a part with a table: its name and its heads.
 fn heads(page: &mut Markup, name: &str, heads: &[&str]) {
-    page.within("<section>\n<h2>", name, "</h2>\n<div class=\"wide\"><table>\n<thead><tr>");
+    page.within("<section>\n<h2>", name, "</h2>\n");
+    // on a narrow screen it scrolls, also for who has no mouse
+    let open = "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"";
+    page.within(open, name, "\"><table>\n<thead><tr>");
     for head in heads {
         let open = if *head == DRAWN { "<th scope=\"col\" class=\"drawn\">" } else { "<th scope=\"col\">" };
         page.within(open, head, "</th>");
@@ -84,11 +87,12 @@ fn end(page: &mut Markup) {
     page.raw("</tbody>\n</table></div>\n</section>\n");
 }
 
-fn table(page: &mut Markup, name: &str, figures: &[Figure]) {
+/// A table of figures, of which the first column holds the names: of a figure, or of a cause.
+fn table(page: &mut Markup, name: &str, of: &str, figures: &[Figure]) {
     if figures.is_empty() {
         return;
     }
-    heads(page, name, &["", "now", "before", "change"]);
+    heads(page, name, &[of, "now", "before", "change"]);
     for figure in figures {
         page.within("<tr><th scope=\"row\">", &figure.name, "</th>");
         page.within("<td>", &figure.now, "</td>").within("<td>", &figure.before, "</td>");
@@ -234,6 +238,15 @@ mod tests {
                 assert_eq!(opened, html.matches(&format!("</{name}>")).count(), "{name}");
             }
         }
+    }
+
+    #[test]
+    fn every_column_has_a_name_and_what_scrolls_is_reached_without_a_mouse() {
+        let html = render(&full());
+        assert!(html.contains("<th scope=\"col\">") && !html.contains("<th scope=\"col\"></th>"), "{html}");
+        let reached =
+            html.matches("<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"").count();
+        assert_eq!((reached > 2, reached), (true, html.matches("class=\"wide\"").count()));
     }
 
     #[test]

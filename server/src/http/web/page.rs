@@ -139,7 +139,7 @@ pub(super) fn empty(view: &View, path: &str, kept: &[(&str, &str)]) -> Markup {
                 p { a href=(View { range: view.range, ..View::default() }.link(path, kept)) { "Look at all projects and stacks" } }
             }
             p { "To measure a build, put the agent in front of it:" }
-            pre { code { "plimsoll run --key package=zlib --key version=1.3 -- make -j8" } }
+            pre tabindex="0" role="region" aria-label="Command" { code { "plimsoll run --key package=zlib --key version=1.3 -- make -j8" } }
         }
     }
 }

@@ -33,7 +33,7 @@ pub(super) async fn show(Asking(parts): Asking, uri: Uri) -> Result<Page, Troubl
             @if running == 0 {
                 div.empty {
                     p { strong { "Nothing runs now." } " What an agent measures appears here from its first seconds on:" }
-                    pre { code { "plimsoll run --key package=zlib --key version=1.3 -- make -j8" } }
+                    pre tabindex="0" role="region" aria-label="Command" { code { "plimsoll run --key package=zlib --key version=1.3 -- make -j8" } }
                 }
             } @else {
                 p.quiet {
