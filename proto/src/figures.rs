@@ -157,6 +157,11 @@ pub fn share_of(part: u64, whole: u64) -> String {
     share(float(part), float(whole))
 }
 
+/// `97.1 %` of two counts, always with one digit after the point; [`DASH`] if there is nothing to compare with.
+pub fn rate(part: u64, whole: u64) -> String {
+    if whole == 0 { DASH.to_owned() } else { format!("{:.1} %", over(part, whole) * 100.0) }
+}
+
 /// How many times one number is another: `2.5 ×`.
 pub fn times(factor: f64) -> String {
     format!("{} ×", amount(factor))

@@ -1,14 +1,18 @@
 //! The wire contract of Plimsoll, and nothing else: messages and services of the package `plimsoll.v1`, compiled from the
 //! `.proto` files beside this crate, the [`limits`] that both ends obey, the spelling of keys and
-//! quantities that both must agree on, and [`figures`]: numbers as both ends write them for people.
+//! quantities that both must agree on, and numbers as both ends tell
+//! them to people: how they are written ([`figures`]), of one attempt ([`measured`], [`series`]), of many ([`sums`]).
 
 pub mod evidence;
 pub mod figures;
 pub mod job;
 pub mod limits;
+pub mod measured;
 pub mod quantity;
 pub mod reasons;
+pub mod series;
 pub mod spack;
+pub mod sums;
 
 /// Messages, clients and servers of the package `plimsoll.v1`.
 #[allow(missing_docs, clippy::all, clippy::pedantic, reason = "generated code")]

@@ -248,17 +248,23 @@ metrics! {
         "Attempts that ended and were retries, by what they said or by the attempts of their job that had ended";
     fleet_wall: Amount = "fleet_wall", "Time that attempts took", in Unit::Seconds;
     fleet_memory_asked: Amount = "fleet_memory_asked",
-        "Memory asked for over time, the request or else the limit", in unit("byte_seconds");
+        "Memory asked for over time, the request or else the limit, by attempts whose need was measured",
+        in unit("byte_seconds");
     fleet_memory_used: Amount = "fleet_memory_used",
-        "Memory needed over time, of the attempts that asked for memory", in unit("byte_seconds");
+        "Of the memory asked for over time, what successful attempts put to use", in unit("byte_seconds");
     fleet_memory_wasted: Amount = "fleet_memory_wasted",
-        "Memory asked for and not used over time, and all that failed attempts held", in unit("byte_seconds");
+        "Of the memory asked for over time, what was not put to use", in unit("byte_seconds");
+    fleet_memory_not_measured: Counter = "fleet_memory_not_measured",
+        "Attempts whose need over time was not measured: they count in none of the sums of memory";
     fleet_cpu_asked: Amount = "fleet_cpu_asked",
-        "CPU asked for over time, the request or else the limit", in unit("core_seconds");
+        "CPU asked for over time, the request or else the limit, by attempts whose CPU time was measured",
+        in unit("core_seconds");
     fleet_cpu_used: Amount = "fleet_cpu_used",
-        "CPU time used, of the attempts that asked for CPU", in unit("core_seconds");
+        "Of the CPU asked for over time, what successful attempts put to use", in unit("core_seconds");
     fleet_cpu_wasted: Amount = "fleet_cpu_wasted",
-        "CPU asked for and not used over time, and all that failed attempts used", in unit("core_seconds");
+        "Of the CPU asked for over time, what was not put to use", in unit("core_seconds");
+    fleet_cpu_not_measured: Counter = "fleet_cpu_not_measured",
+        "Attempts whose CPU time was not measured: they count in none of the sums of CPU";
     fleet_need_over_ask: Histogram = "fleet_need_over_ask",
         "Highest need over the memory asked for",
         from Histogram::new([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 2.0]),

@@ -57,7 +57,7 @@ pub(crate) struct WouldBe {
 impl WouldBe {
     /// `None` for an attempt without a prediction, or whose ask or need is not known.
     pub(crate) fn of(summary: &Summary) -> Option<Self> {
-        let predicted = summary.opening.predicted?;
+        let predicted = summary.foretold()?;
         let asked = summary.resources.memory_asked()?;
         let seconds = summary.wall.as_f64() / 1000.0;
         summary.teaches_memory().then(|| Self {

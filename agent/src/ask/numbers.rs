@@ -1,84 +1,15 @@
-//! Numbers as people read them.
+//! Numbers as people read them: those of the shared crate, and what only a terminal draws.
 
 use std::time::{Duration, SystemTime};
 
-/// `1.50 GiB`.
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-pub(super) fn bytes(bytes: u64) -> String {
-    let value = bytes as f64;
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{:.0} KiB", value / 1024.0),
-        1_048_576..1_073_741_824 => format!("{:.0} MiB", value / 1_048_576.0),
-        _ => format!("{:.2} GiB", value / 1_073_741_824.0),
-    }
-}
+use plimsoll_proto::figures;
+pub(super) use plimsoll_proto::figures::{
+    DASH, amount, bytes, cell_bytes, cores_named, count, counted, millicores, millis, percent, rate, share,
+};
 
-/// `1 min 5 s`.
-pub(super) fn millis(ms: u64) -> String {
-    let seconds = ms / 1000;
-    match seconds {
-        0..60 => format!("{seconds}.{} s", ms % 1000 / 100),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-    }
-}
-
-/// `1.5` from 1500.
-pub(super) fn millicores(millicores: u64) -> String {
-    let (whole, rest) = (millicores / 1000, millicores % 1000);
-    let text = format!("{whole}.{rest:03}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-/// `45 %`.
-pub(super) fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
-}
-
-/// `45 %` of two sums; a dash if there is nothing to compare with.
-pub(super) fn share(part: f64, whole: f64) -> String {
-    if whole > 0.0 { percent(part / whole) } else { "-".to_owned() }
-}
-
-/// `1,234,567`.
-pub(super) fn count(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A sum of hours or of money with three digits that mean something: `0.0123`, `1.23`, `123`, `12,345`.
-pub(super) fn amount(value: f64) -> String {
-    let size = value.abs();
-    match size {
-        _ if !value.is_finite() => "-".to_owned(),
-        0.0 => "0".to_owned(),
-        ..0.0005 => "under 0.001".to_owned(),
-        ..0.995 => format!("{value:.3}"),
-        ..99.5 => format!("{value:.2}"),
-        ..999.5 => format!("{value:.0}"),
-        _ => {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "not below zero, and a larger one becomes the largest"
-            )]
-            let whole = count(size.round() as u64);
-            if value < 0.0 { format!("-{whole}") } else { whole }
-        }
-    }
-}
-
-/// `12.30 EUR`.
+/// `12.3 EUR`.
 pub(super) fn money(value: f64, currency: &str) -> String {
-    format!("{} {}", amount(value), super::text::clean(currency))
+    figures::money(value, &super::text::clean(currency))
 }
 
 /// `15 min`, `6 h`, `1 d`: a width in time, in the largest unit that divides it.
@@ -95,12 +26,6 @@ pub(super) fn long(ms: u64) -> String {
         minutes @ 120..2880 => format!("{} h", (minutes + 30) / 60),
         minutes => format!("{} d", (minutes + 720) / 1440),
     }
-}
-
-/// `97.1 %`, of two counts; a dash if there is nothing to compare with.
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-pub(super) fn rate(part: u64, whole: u64) -> String {
-    if whole == 0 { "-".to_owned() } else { format!("{:.1} %", part as f64 / whole as f64 * 100.0) }
 }
 
 /// Seconds from 1970 to the end of the year 9999, which is the last that has a name.
@@ -164,14 +89,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_as_people_say_them() {
-        assert_eq!([0, 2048, 300 << 20, 3 << 29].map(bytes), ["0 B", "2 KiB", "300 MiB", "1.50 GiB"]);
-        assert_eq!([1550, 61_000, 3_661_000].map(millis), ["1.5 s", "1 min 1 s", "1 h 1 min"]);
-        assert_eq!([1500, 2000, 50, 0].map(millicores), ["1.5", "2", "0.05", "0"]);
-        assert_eq!([share(1.0, 4.0), share(1.0, 0.0)], ["25 %", "-"]);
-    }
-
-    #[test]
     fn a_sparkline_keeps_its_width_and_its_peak() {
         assert_eq!(sparkline(&[], 10, None), "");
         assert_eq!(sparkline(&[0, 0], 10, None), "▁▁");
@@ -185,12 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_have_digits_that_mean_something() {
-        let said = [0.0, 0.0001, 0.0123, 1.234, 99.4, 123.4, 12_345.6, -12_345.6, f64::NAN].map(amount);
-        let expected = ["0", "under 0.001", "0.012", "1.23", "99.40", "123", "12,346", "-12,346", "-"];
-        assert_eq!(said, expected);
-        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([rate(971, 1000), rate(0, 0)], ["97.1 %", "-"]);
+    fn lengths_of_time_are_told_in_the_largest_unit_that_fits() {
         assert_eq!([600_000, 86_400_000, 604_799_999].map(long), ["10 min", "24 h", "7 d"]);
         assert_eq!([86_400_000, 5_400_000, 1500].map(span), ["1 d", "90 min", "1500 ms"]);
     }

@@ -1,8 +1,7 @@
 //! What a retry would mean, for people: its chance, its cost, and what else is known of the failure.
 
-use plimsoll_proto::{reasons, v1::Verdict};
+use plimsoll_proto::{figures, reasons, v1::Verdict};
 
-use super::numbers;
 use crate::report::clean;
 
 /// One line for each thing that is known; the same for whoever asks and for the job's log.
@@ -17,19 +16,22 @@ pub(crate) fn lines(verdict: &Verdict) -> Vec<String> {
         lines.push(format!("seen {} at this commit or in this job", times(outlook.seen)));
     }
     if outlook.retried > 0 {
-        let share = numbers::percent(f64::from(outlook.passed) / f64::from(outlook.retried));
+        let share = figures::share_of(outlook.passed.into(), outlook.retried.into());
         lines.push(format!(
-            "chance: {} of {} retries of this failure passed ({share})",
-            outlook.passed, outlook.retried
+            "chance: {} of {} of this failure passed ({share})",
+            outlook.passed,
+            figures::counted_as(outlook.retried.into(), "retry", "retries")
         ));
     }
     let (memory, cpu) = (outlook.cost_memory_gib_hours, outlook.cost_cpu_core_hours);
     if memory > 0.0 || cpu > 0.0 {
-        lines.push(format!("cost: {memory:.3} GiB x h of memory, {cpu:.3} core h"));
+        let (memory, cpu) = (figures::gib_hours(memory), figures::core_hours(cpu));
+        lines.push(format!("cost: {memory} of memory, {cpu}"));
     }
     if outlook.wait_ms > 0 {
-        let (wait, saves) = (numbers::millis(outlook.wait_ms), outlook.waiting_saves_gib_hours);
-        let saved = if saves > 0.0 { format!(", which saves {saves:.3} GiB x h") } else { String::new() };
+        let (wait, saves) = (figures::millis(outlook.wait_ms), outlook.waiting_saves_gib_hours);
+        let saved =
+            if saves > 0.0 { format!(", which saves {}", figures::gib_hours(saves)) } else { String::new() };
         lines.push(format!("wait {wait} before it{saved}"));
     }
     if outlook.clamped {
@@ -43,7 +45,7 @@ pub(crate) fn lines(verdict: &Verdict) -> Vec<String> {
 }
 
 fn times(count: u32) -> String {
-    if count == 1 { "once more".to_owned() } else { format!("{count} times more") }
+    if count == 1 { "once more".to_owned() } else { format!("{} times more", figures::count(count.into())) }
 }
 
 #[cfg(test)]
@@ -73,8 +75,8 @@ mod tests {
             "failure: the moon [2J is full",
             "seen 2 times more at this commit or in this job",
             "chance: 3 of 4 retries of this failure passed (75 %)",
-            "cost: 1.500 GiB x h of memory, 0.250 core h",
-            "wait 30.0 s before it, which saves 0.750 GiB x h",
+            "cost: 1.5 GiB·h of memory, 0.25 core·h",
+            "wait 30.0 s before it, which saves 0.75 GiB·h",
             "the next size is less than this failure asks for: there is no more",
             "what mends it: ask the moon",
         ];

@@ -2,11 +2,14 @@
 
 use std::{ffi::OsString, fmt, path::Path};
 
-use plimsoll_proto::v1::{Key, OomOrigin};
+use plimsoll_proto::{
+    figures,
+    v1::{Key, OomOrigin},
+};
 
 use super::{
     End, Facts,
-    words::{self, Bytes, Processes, percent},
+    words::{self, Bytes, Processes},
 };
 
 /// The n-th part of a limit: a need that is closer to it has met it.
@@ -36,7 +39,7 @@ impl fmt::Display for Line<'_> {
         let cpu = self.0.totals.cpu_usec as f64 / 1e6;
         write!(f, ", CPU {cpu:.1} s")?;
         if seconds >= 0.1 {
-            write!(f, " ({:.1} cores)", cpu / seconds)?;
+            write!(f, " ({})", figures::cores_named(cpu / seconds))?;
         }
         self.write_samples(f)
     }
@@ -78,9 +81,9 @@ impl Head<'_> {
         let more = if kills > 0 || starved { "needed more than" } else { "need" };
         write!(f, "; {more} {}", Bytes(need))?;
         if let Some(asked) = self.0.resources.memory_request_bytes.filter(|&asked| asked > 0) {
-            write!(f, " of {} asked ({} %)", Bytes(asked), percent(need, asked))?;
+            write!(f, " of {} asked ({})", Bytes(asked), figures::share_of(need, asked))?;
         } else if let Some(limit) = limit.filter(|&limit| limit > 0) {
-            write!(f, ", limit {} ({} %)", Bytes(limit), percent(need, limit))?;
+            write!(f, ", limit {} ({})", Bytes(limit), figures::share_of(need, limit))?;
         }
         match self.0.totals.memory_peak_bytes {
             Some(mark) => write!(f, ", high-water mark {}", Bytes(mark)),
@@ -149,7 +152,7 @@ mod tests {
         assert_eq!(
             line(&totals, &resources, Exit { code: Some(0), signal: None }, &report),
             "plimsoll: zlib@1.3 ended with exit code 0 after 12.3 s; need 281 MiB of 2.00 GiB asked (14 %), \
-             high-water mark 324 MiB, CPU 21.0 s (1.7 cores), samples delivered as job-7"
+             high-water mark 324 MiB, CPU 21.0 s (1.71 cores), samples delivered as job-7"
         );
     }
 
@@ -163,7 +166,7 @@ mod tests {
         assert_eq!(
             line(&totals, &resources, Exit { code: None, signal: Some(9) }, &report),
             "plimsoll: zlib@1.3 was ended by SIGKILL after 12.3 s; the kernel killed 1 process at the limit of 256 MiB; \
-             needed more than 255 MiB, limit 256 MiB (100 %), CPU 0.0 s (0.0 cores), samples of job-7 kept for the next run in \
+             needed more than 255 MiB, limit 256 MiB (99.6 %), CPU 0.0 s (0 cores), samples of job-7 kept for the next run in \
              /spool/job-7, 2 lost: connection refused"
         );
     }

@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use plimsoll_proto::{
-    figures,
+    figures, measured,
     reasons::{self, SizeKind},
     v1::{Phase, Prediction, Quantity, Verdict},
 };
 
 use super::{
     Facts, advice, curve,
-    words::{self, Bytes, Processes, Time, clean, percent},
+    words::{self, Bytes, Processes, Time, clean},
 };
 use crate::ask::{
     outlook,
@@ -51,15 +51,10 @@ impl Page {
 fn memory(page: &mut Page, facts: &Facts) {
     let Some(need) = facts.totals.need_peak_bytes else { return page.line("memory", "not measured") };
     let mut text = format!("needed {}", Bytes(need));
-    let of = |what: &str, size: Option<u64>| match size.filter(|&size| size > 0) {
-        Some(size) => format!(", {what} {} ({} % of it needed)", Bytes(size), percent(need, size)),
-        None => format!(", {what} nothing"),
-    };
-    text.push_str(&of("asked", facts.resources.memory_request_bytes));
-    text.push_str(&match facts.resources.memory_limit_bytes {
-        None => ", no limit".to_owned(),
-        limit => of("limit", limit),
-    });
+    let _written = write!(text, ", asked for {}", measured::memory_asked_words(Some(&facts.resources)));
+    if let Some(asked) = measured::memory_asked(Some(&facts.resources)).filter(|asked| asked.bytes > 0) {
+        let _written = write!(text, " ({} of it needed)", figures::share_of(need, asked.bytes));
+    }
     if let Some(mark) = facts.totals.memory_peak_bytes {
         let _written = write!(text, "; high-water mark with files {}", Bytes(mark));
     }
@@ -90,13 +85,14 @@ fn cpu(page: &mut Page, facts: &Facts) {
     let (used, wall) = (Duration::from_micros(facts.totals.cpu_usec), facts.wall);
     let mut text = format!("{} in {}", Time(used), Time(wall));
     if wall >= Duration::from_millis(100) {
-        let _written = write!(text, ", {:.1} cores", used.as_secs_f64() / wall.as_secs_f64());
+        let mean = used.as_secs_f64() / wall.as_secs_f64();
+        let _written = write!(text, ", {} on average", figures::cores_named(mean));
     }
     for (what, cores) in
         [("asked", facts.resources.cpu_request_cores), ("limit", facts.resources.cpu_limit_cores)]
     {
         if let Some(cores) = cores {
-            let _written = write!(text, ", {what} {cores:.1}");
+            let _written = write!(text, ", {what} {}", figures::cores(cores));
         }
     }
     if let Some(usec) = facts.totals.throttled_usec.filter(|&usec| usec > 0) {
@@ -198,8 +194,8 @@ fn verdict_words(verdict: &Verdict) -> String {
     };
     let cause = cause(verdict.cause()).replace('_', " ");
     let left = figures::counted(verdict.attempts_left.into(), "attempt");
-    let sure = verdict.confidence * 100.0;
-    format!("{answer}: {cause} ({sure:.0} % sure, {left} left); {}", clean(&verdict.reason))
+    let sure = figures::percent(verdict.confidence);
+    format!("{answer}: {cause} ({sure} sure, {left} left); {}", clean(&verdict.reason))
 }
 
 /// The sizes in one line, each with its reason in one of its own.

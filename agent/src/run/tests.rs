@@ -291,7 +291,7 @@ fn a_kill_for_memory_is_counted_behind_the_shells_own_exit_code() {
     let script = "head -c 300000000 /dev/zero | tail >/dev/null; exit 7";
     let (code, _stdout, stderr) = run_agent(agent(script).env(LIMIT, (64_u64 << 20).to_string()));
     assert_eq!(code, 7, "{stderr}");
-    assert!(stderr.contains("the kernel killed 1 process at the limit of 64.0 MiB"), "{stderr}");
+    assert!(stderr.contains("the kernel killed 1 process at the limit of 64 MiB"), "{stderr}");
     assert!(mebibytes(&stderr, "needed more than") <= 64.0, "{stderr}");
 }
 

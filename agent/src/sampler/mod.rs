@@ -20,8 +20,10 @@ mod starved;
 
 use std::time::Duration;
 
-use bytesize::ByteSize;
-use plimsoll_proto::v1::{OomOrigin, Phase, Sample, Totals};
+use plimsoll_proto::{
+    figures,
+    v1::{OomOrigin, Phase, Sample, Totals},
+};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
@@ -232,15 +234,15 @@ impl Notice {
 
 fn killed(counters: &Counters, limit: Option<u64>) -> String {
     let kills = counters.oom_kill().unwrap_or(0);
-    let processes = if kills == 1 { "process" } else { "processes" };
-    let limit = limit.map_or_else(String::new, |limit| format!(" of {}", ByteSize::b(limit)));
+    let processes = figures::counted_as(kills, "process", "processes");
+    let limit = limit.map_or_else(String::new, |limit| format!(" of {}", figures::bytes(limit)));
     let origin = match counters.oom_origin() {
         OomOrigin::OwnLimit => format!(" at the build's own memory limit{limit}"),
         OomOrigin::LimitAbove => format!(" at a memory limit above the build's own{limit}"),
         OomOrigin::Host => " because the whole machine is out of memory".to_owned(),
         OomOrigin::Unspecified => " for memory".to_owned(),
     };
-    format!("the kernel killed {kills} {processes} of the build{origin}")
+    format!("the kernel killed {processes} of the build{origin}")
 }
 
 fn starving(evidence: &Evidence) -> String {
@@ -252,8 +254,8 @@ fn starving(evidence: &Evidence) -> String {
     let counts = counts.into_iter().filter_map(|(count, name)| Some(format!(", {} {name}", count?)));
     format!(
         "the build is starving now at its memory limit of {}: it needs {}{}",
-        ByteSize::b(evidence.limit),
-        ByteSize::b(evidence.need),
+        figures::bytes(evidence.limit),
+        figures::bytes(evidence.need),
         counts.collect::<String>()
     )
 }

@@ -170,6 +170,9 @@ pub struct Predicted {
     pub cpu_request: Cores,
     /// Wall time that 95 % of the attempts stay below.
     pub wall_p95: Millis,
+    /// The memory was the configured default: no attempt told anything of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_default: bool,
 }
 
 /// Where an agent reads its numbers.

@@ -17,7 +17,7 @@ pub struct Beside<'s> {
     pub labels: &'s BTreeMap<String, String>,
     /// CPU that it occupied for others ([`super::Resources::cpu_asked`]).
     pub cpu_asked: Option<Cores>,
-    /// What was predicted for it when it opened.
+    /// See [`Summary::foretold`].
     pub predicted: Option<Predicted>,
     /// What it proves of the need: all of it, or more than that if it is censored.
     pub proven: Option<Bytes>,
@@ -33,7 +33,7 @@ impl<'s> From<&'s Summary> for Beside<'s> {
             git_ref: &summary.key.git_ref,
             labels: &summary.key.labels,
             cpu_asked: summary.resources.cpu_asked(),
-            predicted: summary.opening.predicted,
+            predicted: summary.foretold(),
             proven: summary.teaches_memory().then(|| summary.proven_need()),
             censored: summary.censored,
         }

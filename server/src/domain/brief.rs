@@ -3,7 +3,8 @@
 use std::{num::NonZeroU64, sync::Arc};
 
 use super::{
-    AttemptId, Bytes, Cause, CpuMicros, Fnv, Key, Millis, Outcome, Summary, progress::CPU_WINDOW, weight,
+    AskUse, AttemptId, Bytes, Cause, CpuMicros, Fnv, Key, Millis, Outcome, Summary, progress::CPU_WINDOW,
+    summary::measured::measured, weight,
 };
 
 /// Pipeline and name of a job as a number: the two texts would take as much as all the rest of an attempt. Whoever can choose labels
@@ -40,11 +41,11 @@ pub struct Brief {
     pub started_unix_ms: u64,
     /// Time from start to end.
     pub wall: Millis,
-    /// CPU time used.
+    /// CPU time used; 0 if it was not measured.
     pub cpu: CpuMicros,
-    /// Highest need.
+    /// Highest need; 0 if it was not measured.
     pub need_peak: Bytes,
-    /// Mean of the need over time.
+    /// Mean of the need over time; 0 if it was not measured.
     pub need_mean: Bytes,
     /// What it occupied for others; 0 without `asked`, which as an option would take eight bytes more.
     memory: Bytes,
@@ -94,6 +95,13 @@ impl Brief {
     /// What it occupied for others ([`super::Resources::memory_asked`]).
     pub fn memory_asked(&self) -> Option<Bytes> {
         (self.flags & ASKED != 0).then_some(self.memory)
+    }
+
+    /// What became of the memory that it asked for, GiB x h; `None` if it asked for none, or its need was not measured.
+    pub fn memory_use(&self) -> Option<AskUse> {
+        let over_time = |memory: Bytes| memory.gib_hours(self.wall);
+        let (asked, used) = (self.memory_asked().map(over_time), measured(self.need_mean).map(over_time));
+        AskUse::of(asked, used, self.outcome == Outcome::Succeeded)
     }
 
     /// Bytes that a shared one takes in memory, without its key.

@@ -2,6 +2,7 @@
 //! ([`Sample`], [`Progress`], [`Summary`]), what may be learnt from ([`History`]), and the two answers ([`Prediction`],
 //! [`Verdict`]). No I/O, no clock, no async: everything here can be replayed.
 
+mod ask_use;
 mod attempt;
 mod beside;
 mod brief;
@@ -27,6 +28,7 @@ mod units;
 mod verdict;
 mod weight;
 
+pub use ask_use::AskUse;
 pub(crate) use attempt::Seat;
 pub use attempt::{Attempt, AttemptId, Opening, Predicted, Resources, SessionId, Source, TicketId};
 pub use beside::Beside;
@@ -41,7 +43,7 @@ pub use jobs_curve::{CurveKnown, JobsCurve, JobsPoint};
 pub use key::{Hints, Key};
 pub(crate) use lineage::{RetryAfter, RetryOf};
 pub use need_groups::{Distinction, NeedGroup, NeedGroups};
-pub use outcome::{Cause, Exit, OomOrigin, Outcome, wasted};
+pub use outcome::{Cause, Exit, OomOrigin, Outcome};
 pub use phase::Phase;
 pub use prediction::{Basis, Placed, Prediction, Quantity, Rung, UsedAttempt};
 pub use progress::Progress;

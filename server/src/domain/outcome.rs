@@ -132,15 +132,3 @@ impl Cause {
         matches!(self, Self::Deterministic | Self::Configuration | Self::ToolOom | Self::Canceled)
     }
 }
-
-/// What an attempt held for nothing, of memory or CPU over its time: what it asked for and did not use; all that it asked for or
-/// used, whichever is more, if it did not succeed. NaN if `asked` is: it asked for nothing.
-pub fn wasted(asked: f64, used: f64, succeeded: bool) -> f64 {
-    if asked.is_nan() {
-        asked
-    } else if succeeded {
-        (asked - used).max(0.0)
-    } else {
-        asked.max(used)
-    }
-}

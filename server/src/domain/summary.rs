@@ -1,5 +1,6 @@
 //! What is kept of an ended attempt for ever.
 
+pub(super) mod measured;
 #[cfg(test)]
 mod tests;
 
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Attempt, AttemptId, Bytes, Cause, Cores, CpuMicros, EvidenceSource, Exit, Key, Micros, Millis, OomOrigin,
-    Opening, Outcome, Phase, Progress, Resources, SessionId, Source,
+    Opening, Outcome, Phase, Predicted, Progress, Resources, SessionId, Source,
 };
 
 /// What is kept of an ended attempt for ever.
@@ -38,7 +39,7 @@ pub struct Summary {
     pub wall: Millis,
     /// CPU time used.
     pub cpu: CpuMicros,
-    /// Highest CPU use.
+    /// Highest CPU use over half a second or more, and never below the mean.
     pub cpu_peak: Cores,
     /// Samples kept.
     pub samples: u64,
@@ -203,6 +204,7 @@ impl Summary {
         let kernel_peak = last.memory_peak.max(totals.memory_peak).unwrap_or_default();
         let oom_kill = last.oom_kill.max(totals.oom_kill);
         let starved = last.starved.max(totals.starved);
+        let cpu = last.cpu.max(totals.cpu);
         Self {
             attempt: attempt.id.clone(),
             key: attempt.key.clone(),
@@ -214,8 +216,8 @@ impl Summary {
             origin: Some(Origin::of(attempt)),
             opening: attempt.opening.clone(),
             wall,
-            cpu: last.cpu.max(totals.cpu),
-            cpu_peak: progress.cpu_peak,
+            cpu,
+            cpu_peak: measured::cpu_peak(progress.cpu_peak, cpu, wall),
             samples: progress.samples,
             samples_lost: 0,
             need_peak,
@@ -253,6 +255,11 @@ impl Summary {
         self.memory_peak = self.memory_peak.max(self.need_peak);
         self.phases = phases;
         self
+    }
+
+    /// What attempts before it told of it when it opened. A default is not knowledge: it is no prediction that could hold.
+    pub fn foretold(&self) -> Option<Predicted> {
+        self.opening.predicted.filter(|predicted| !predicted.is_default)
     }
 
     /// The phase in which the need was highest; the first of several.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use plimsoll_proto::figures;
 use serde::{Deserialize, Serialize};
 
 macro_rules! unit {
@@ -92,36 +93,25 @@ impl CpuMicros {
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.as_f64();
-        match self.0 {
-            0..1024 => write!(f, "{} B", self.0),
-            1024..1_048_576 => write!(f, "{:.0} KiB", value / 1024.0),
-            1_048_576..1_073_741_824 => write!(f, "{:.0} MiB", value / Self::MIB.as_f64()),
-            _ => write!(f, "{:.2} GiB", value / Self::GIB.as_f64()),
-        }
+        f.write_str(&figures::bytes(self.0))
     }
 }
 
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0 / 1000;
-        match seconds {
-            0..60 => write!(f, "{:.1} s", self.as_f64() / 1000.0),
-            60..3600 => write!(f, "{} min {} s", seconds / 60, seconds % 60),
-            _ => write!(f, "{} h {} min", seconds / 3600, seconds / 60 % 60),
-        }
+        f.write_str(&figures::millis(self.0))
     }
 }
 
 impl fmt::Display for Micros {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Millis(self.0 / 1000).fmt(f)
+        f.write_str(&figures::micros(self.0))
     }
 }
 
 impl fmt::Display for CpuMicros {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Millis(self.0 / 1000).fmt(f)
+        f.write_str(&figures::micros(self.0))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Ingest;
 use crate::{
-    domain::{Attempt, Bytes, Cores, Millis, Opening, Predicted, Prediction},
+    domain::{Attempt, Bytes, Cores, Millis, Opening, Predicted, Prediction, Rung},
     predict,
 };
 
@@ -31,6 +31,7 @@ fn noted(prediction: &Prediction) -> Predicted {
         memory_limit: Bytes(prediction.memory_limit.value),
         cpu_request: Cores(Millis(prediction.cpu_request.value).as_f64() / 1000.0),
         wall_p95: Millis(prediction.wall_p95.value),
+        is_default: prediction.memory_limit.basis.rung == Rung::Default,
     }
 }
 
@@ -118,6 +119,7 @@ mod tests {
         with_server(&store, asked).await;
         let first = of_open(&store).await.unwrap();
         let unknown = predict::Settings::default();
+        assert!(first.is_default);
         assert_eq!((first.memory_limit, first.wall_p95), (unknown.memory_limit, unknown.wall_p95));
         assert_eq!((first.memory_request, first.cpu_request), (unknown.memory_request, unknown.cpu_request));
         with_server(&store, async |ingest: &Ingest| {

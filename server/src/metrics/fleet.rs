@@ -5,7 +5,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 
 use super::Metrics;
 use crate::{
-    domain::{Bytes, Cause, Millis, Outcome, Summary, wasted},
+    domain::{AskUse, Bytes, Cause, Millis, Outcome, Summary},
     shadow::{self, WouldBe},
 };
 
@@ -40,8 +40,22 @@ pub(crate) struct Held {
 const JUDGED: [&str; 3] = ["memory_limit", "memory_request", "wall_p95"];
 
 /// Memory over the time of an attempt, bytes x s.
-pub(super) fn held(memory: Bytes, time: Millis) -> f64 {
+fn held(memory: Bytes, time: Millis) -> f64 {
     memory.as_f64() * time.as_f64() / 1000.0
+}
+
+/// What became of the memory that an attempt asked for, bytes x s; `None` if it asked for none, or its need was not measured.
+pub(super) fn memory_use(summary: &Summary) -> Option<AskUse> {
+    let over_time = |memory| held(memory, summary.wall);
+    let (asked, used) = (summary.resources.memory_asked(), summary.measured_need_mean());
+    AskUse::of(asked.map(over_time), used.map(over_time), summary.outcome == Outcome::Succeeded)
+}
+
+/// The same of CPU, core x s.
+fn cpu_use(summary: &Summary) -> Option<AskUse> {
+    let asked = summary.resources.cpu_asked().map(|cores| cores.0.max(0.0) * summary.wall.as_f64() / 1000.0);
+    let used = summary.measured_cpu().map(|cpu| cpu.as_f64() / 1e6);
+    AskUse::of(asked, used, summary.outcome == Outcome::Succeeded)
 }
 
 impl Metrics {
@@ -73,22 +87,27 @@ impl Metrics {
         if is_retry {
             self.fleet_retries.inc();
         }
-        let (seconds, succeeded) = (summary.wall.as_f64() / 1000.0, summary.outcome == Outcome::Succeeded);
-        self.fleet_wall.inc_by(seconds);
-        if let Some(asked) = summary.resources.memory_asked() {
-            let (asked, used) = (held(asked, summary.wall), held(summary.need_mean, summary.wall));
-            self.fleet_memory_asked.inc_by(asked);
-            self.fleet_memory_used.inc_by(used);
-            self.fleet_memory_wasted.inc_by(wasted(asked, used, succeeded));
+        self.fleet_wall.inc_by(summary.wall.as_f64() / 1000.0);
+        if let Some(memory) = memory_use(summary) {
+            self.fleet_memory_asked.inc_by(memory.asked);
+            self.fleet_memory_used.inc_by(memory.used);
+            self.fleet_memory_wasted.inc_by(memory.wasted);
         }
-        if let Some(asked) = summary.resources.cpu_request.or(summary.resources.cpu_limit) {
-            let (asked, used) = (asked.0.max(0.0) * seconds, summary.cpu.as_f64() / 1e6);
-            self.fleet_cpu_asked.inc_by(asked);
-            self.fleet_cpu_used.inc_by(used);
-            self.fleet_cpu_wasted.inc_by(wasted(asked, used, succeeded));
+        if let Some(cpu) = cpu_use(summary) {
+            self.fleet_cpu_asked.inc_by(cpu.asked);
+            self.fleet_cpu_used.inc_by(cpu.used);
+            self.fleet_cpu_wasted.inc_by(cpu.wasted);
         }
-        if let Some(asked) = summary.resources.memory_asked().filter(|asked| asked.0 > 0) {
-            self.fleet_need_over_ask.observe(summary.need_peak.as_f64() / asked.as_f64());
+        let not_measured = [
+            (&self.fleet_memory_not_measured, summary.measured_need_mean().is_none()),
+            (&self.fleet_cpu_not_measured, summary.measured_cpu().is_none()),
+        ];
+        for (counter, _) in not_measured.into_iter().filter(|(_, missing)| *missing) {
+            counter.inc();
+        }
+        let asked = summary.resources.memory_asked().filter(|asked| asked.0 > 0);
+        if let Some((asked, need)) = asked.zip(summary.measured_need_peak()) {
+            self.fleet_need_over_ask.observe(need.as_f64() / asked.as_f64());
         }
         self.compare(summary);
         self.packages.add(summary);
@@ -104,7 +123,7 @@ impl Metrics {
 
     /// Holds what was predicted against what came.
     fn compare(&self, summary: &Summary) {
-        let Some(predicted) = summary.opening.predicted else { return };
+        let Some(predicted) = summary.foretold() else { return };
         let in_time = summary.outcome == Outcome::Succeeded && !summary.unneeded;
         let held = [
             shadow::holds(summary, predicted.memory_limit.0),
@@ -173,6 +192,7 @@ mod tests {
             memory_limit: Bytes(2 << 30),
             cpu_request: Cores(1.0),
             wall_p95: Millis(60_000),
+            is_default: false,
         };
         let mut summary = hour("a");
         metrics.ended(&summary, false);

@@ -13,10 +13,10 @@ use prometheus_client::{
     metrics::{MetricType, gauge::ConstGauge},
 };
 
-use super::fleet::held;
+use super::fleet::memory_use;
 use crate::{
     clock::Clock,
-    domain::{Cause, Outcome, Summary, wasted},
+    domain::{Cause, Summary},
     shadow::WouldBe,
 };
 
@@ -44,15 +44,14 @@ struct Sums {
 
 impl Sums {
     fn of(summary: &Summary) -> Self {
-        let asked = summary.resources.memory_asked().map(|asked| held(asked, summary.wall));
-        let used = held(summary.need_mean, summary.wall);
+        let memory = memory_use(summary);
         let would = WouldBe::of(summary);
         let one_if = |yes: bool| if yes { 1.0 } else { 0.0 };
         Self {
             attempts: 1.0,
             by_memory: one_if(summary.cause.is_some_and(Cause::is_memory)),
-            asked: asked.unwrap_or(0.0),
-            wasted: asked.map_or(0.0, |asked| wasted(asked, used, summary.outcome == Outcome::Succeeded)),
+            asked: memory.map_or(0.0, |memory| memory.asked),
+            wasted: memory.map_or(0.0, |memory| memory.wasted),
             would_save: would.map_or(0.0, |would| would.asked - would.predicted),
             would_fail: one_if(would.is_some_and(|would| would.would_fail)),
         }
@@ -185,7 +184,7 @@ mod tests {
     /// A minute that held `mib` for nothing.
     fn ended(package: &str, mib: u64, ago_ms: u64) -> Summary {
         let mut summary = test_summary("a", package, "1", 1);
-        (summary.wall, summary.need_mean) = (Millis(60_000), Bytes(0));
+        (summary.wall, summary.need_mean) = (Millis(60_000), Bytes(1));
         summary.resources.memory_request = Some(Bytes(mib << 20));
         summary.started_unix_ms = NOW - ago_ms - 60_000;
         summary
@@ -201,7 +200,10 @@ mod tests {
         assert_eq!((top.len(), &*top[0].0, &*top[19].0, &*top[20].0), (21, "p25", "p6", OTHERS));
         assert!((top[20].1.attempts - 5.0).abs() < 1e-9);
         let wasted: f64 = top.iter().map(|(_, sums)| sums.wasted).sum();
-        assert!((wasted - Bytes(325 << 20).as_f64() * 60.0).abs() < 1.0, "nothing is lost or counted twice");
+        assert!(
+            (wasted - Bytes((325 << 20) - 25).as_f64() * 60.0).abs() < 1.0,
+            "nothing is lost or counted twice"
+        );
     }
 
     #[test]

@@ -38,10 +38,11 @@ impl Known {
         }
         let deviation = (squares / weight - (sum / weight).powi(2)).max(0.0).sqrt();
         let width = (MIDDLE * deviation).exp2() - (-MIDDLE * deviation).exp2();
+        let told = telling().filter(|(used, _)| !used.fact.censored).count();
         let shares = shares(fresh);
         let heaviest = shares.iter().rev().max_by(|a, b| a.1.total_cmp(&b.1));
         let rung = heaviest.map_or(Rung::Default, |(rung, _)| *rung);
-        Self { rung, confidence: Some(words::confidence(&shares, width)) }
+        Self { rung, confidence: Some(words::confidence(&shares, told, width)) }
     }
 }
 

@@ -175,7 +175,7 @@ fn work_out_from<'h>(
     decrease::bound(&mut sizes, history, key, settings);
     let [cpu_request, cpu_limit] = rates::cpu(&pool, settings);
     let prediction = Prediction {
-        confidence: words::confidence(&pool.shares, sizes.width),
+        confidence: words::confidence(&pool.shares, pool.fitted(), sizes.width),
         attempts: pool.attempts(),
         reason: words::reason(&pool, key, &sizes, (build_jobs.value, lines.memory)),
         memory_request: sizes.request,

@@ -204,6 +204,11 @@ impl<'h> Pool<'h> {
         lists_inside(rung).iter().copied().filter(counted)
     }
 
+    /// Number of attempts that were not stopped by memory, on all rungs.
+    pub(super) fn fitted(&self) -> usize {
+        self.used.iter().filter(|used| !used.fact.censored).count()
+    }
+
     /// Number of attempts, on all rungs.
     pub(super) fn attempts(&self) -> u32 {
         u32::try_from(self.used.len()).unwrap_or(u32::MAX)

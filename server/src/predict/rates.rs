@@ -15,6 +15,10 @@ const CPU_REQUEST: f64 = 0.5;
 /// CPU limit: peaks of all but one attempt in twenty.
 const CPU_LIMIT: f64 = 0.95;
 
+/// Shares of the attempts that the two times are over.
+const WALL_HALF: f64 = 0.5;
+const WALL_MOST: f64 = 0.95;
+
 /// CPU to request and CPU limit, in thousandths of a core.
 pub(super) fn cpu(pool: &Pool<'_>, settings: &Settings) -> [Quantity; 2] {
     let defaults = [settings.cpu_request.0, settings.cpu_limit.0].map(|cores| cores * 1000.0);
@@ -89,15 +93,18 @@ pub(super) fn wall(pool: &Pool<'_>, settings: &Settings, (build_jobs, shared): (
         [half, f64::midpoint(half, most)],
     );
     let Known { rung, confidence } = Known::of(pool, log);
-    let quantity = |cover: Cover| {
-        let (attempts, quantile) = (spread.attempts, cover.share);
-        let bound = if attempts > 0 { SizeBound::None } else { SizeBound::Default };
-        let basis = Basis { rung, attempts, quantile, margin: 1.0, bound, confidence };
+    let quantity = |cover: Cover, share: f64| {
+        let known = spread.attempts > 0;
+        let bound = if known { SizeBound::None } else { SizeBound::Default };
+        // not what the step of the grid covers: a median is a median
+        let quantile = if known { share } else { 0.0 };
+        let basis = Basis { rung, attempts: spread.attempts, quantile, margin: 1.0, bound, confidence };
         Quantity { value: Millis::from_f64(cover.value).0.max(1), basis }
     };
     if spread.attempts == 0 {
-        let whole = |value| quantity(Cover { value, share: 0.0 });
+        let whole = |value| quantity(Cover { value, share: 0.0 }, 0.0);
         return Wall { half: whole(half), most: whole(most.max(half)) };
     }
-    Wall { half: quantity(spread.quantile(0.5)), most: quantity(spread.quantile(0.95)) }
+    let at = |share| quantity(spread.quantile(share), share);
+    Wall { half: at(WALL_HALF), most: at(WALL_MOST) }
 }

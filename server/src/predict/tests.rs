@@ -254,6 +254,30 @@ fn learnt(attempts: &[(u8, u64, u32, bool)]) -> Vec<Summary> {
     .collect()
 }
 
+#[test]
+fn two_attempts_are_never_less_sure_than_one() {
+    for second in [50, 70, 100, 130, 200] {
+        let one = ask(&history([built(1, "1", 100, 0)]), &key("zlib", "1")).confidence;
+        let two =
+            ask(&history([built(1, "1", 100, 0), built(2, "1", second, 0)]), &key("zlib", "1")).confidence;
+        assert!(one < 0.6, "one attempt says little: {one}");
+        assert!(two >= one, "{second} MiB: {two} after {one}");
+    }
+    let many = ask(&history((0..20).map(|id| built(id, "1", 100, 0))), &key("zlib", "1")).confidence;
+    assert!(many > 0.9, "{many}");
+}
+
+#[test]
+fn the_median_time_and_the_time_of_95_percent_say_which_they_are() {
+    let equal = ask(&history((0..9).map(|id| built(id, "1", 100, 0))), &key("zlib", "1"));
+    let shares = [&equal.wall_p50, &equal.wall_p95].map(|time| time.basis.quantile);
+    assert_eq!(
+        shares.map(f64::to_bits),
+        [0.5_f64, 0.95].map(f64::to_bits),
+        "also where both lie in one step of the grid"
+    );
+}
+
 proptest! {
     #[test]
     fn sizes_are_in_order_and_never_nothing(attempts in attempts(), jobs in 0..9_u32, price in 0.0..1e6_f64) {

@@ -20,11 +20,18 @@ fn worth(rung: Rung) -> f64 {
     }
 }
 
-/// Sum of share times worth over the rungs, less the more the expected needs differ: at a spread of one median, half.
-pub(super) fn confidence(shares: &[(Rung, f64)], width: f64) -> f64 {
+/// How far the needs of one build lie apart, in medians, as long as they do not tell themselves. One attempt has no spread of its own, and
+/// must not look surer than two that differ.
+const USUAL_WIDTH: f64 = 0.5;
+
+/// Sum of share times worth over the rungs, less the more the expected needs differ: at a spread of one median, half. `width` counts by
+/// the attempts that tell it, all of `told` but the first, and [`USUAL_WIDTH`] as one.
+pub(super) fn confidence(shares: &[(Rung, f64)], told: usize, width: f64) -> f64 {
     // not `sum`, which of nothing is -0
     let known = shares.iter().fold(0.0, |known, (rung, share)| known + share * worth(*rung));
-    (known / (1.0 + width.max(0.0))).clamp(0.0, 1.0)
+    let tell = f64::from(u32::try_from(told.saturating_sub(1)).unwrap_or(u32::MAX));
+    let width = (USUAL_WIDTH + tell * width.max(0.0)) / (1.0 + tell);
+    (known / (1.0 + width)).clamp(0.0, 1.0)
 }
 
 /// One sentence for a CI engineer.

@@ -101,15 +101,18 @@ fn verdict(evidence: &Evidence, case: Case, allowed: Wish, rule: Option<String>)
     if let Some(mend) = &mend {
         reason = format!("{reason}; {mend}");
     }
+    let measured = evidence.measured.as_deref();
     // a size for a person costs nothing before that person decides
-    let cost = next.as_ref().filter(|_| action != Action::No).map(outlook::cost);
-    let (wait, saves) = cost.map_or_else(Default::default, |cost| {
-        if action == Action::Bigger {
-            // what was short is there at once
-            return Default::default();
+    let chosen = next.as_ref().filter(|_| action != Action::No);
+    let cost = chosen.and_then(|next| outlook::cost(next, measured));
+    let (wait, saves) = match (chosen, action) {
+        // what was short is there at once
+        (None, _) | (_, Action::Bigger) => Default::default(),
+        _ => {
+            let cost = cost.unwrap_or_default();
+            outlook::wait(&case.terms, (&evidence.attempt, case.spent), cost, case.helped)
         }
-        outlook::wait(&case.terms, (&evidence.attempt, case.spent), cost, case.helped)
-    });
+    };
     let clamped = next.as_ref().is_some_and(is_clamped);
     let mut evidence_lines = case.finding.lines;
     evidence_lines.extend(rule.map(|text| EvidenceLine {

@@ -94,7 +94,7 @@ impl Count {
         let mut wasted = vec![0.0_f64; groups];
         let walked = self.walk(|chunk, index, row| {
             if let Some(sum) = wasted.get_mut(self.groups.of(chunk, index, row)) {
-                *sum += f64::from(row.wasted().max(0.0));
+                *sum += row.wasted();
             }
             Ok(())
         });

@@ -6,6 +6,7 @@ use super::{
     listing::{Listing, Order},
     row::Row,
 };
+use crate::domain::AskUse;
 
 /// What a number of 24 bits, or a difference of two, may be beside the truth, generously.
 const ERROR: f64 = 1e-6;
@@ -19,9 +20,8 @@ impl Order {
             Self::Need => around(f64::from(row.need) * f64::from(1 << 30)),
             Self::Wall => around(f64::from(row.wall) * 3.6e6),
             Self::Waste => {
-                // nothing is wasted if nothing was asked for
-                let wasted = f64::from(row.wasted()).max(0.0);
-                let held = f64::from(row.asked * row.wall).max(wasted);
+                let held = row.memory_use().unwrap_or(AskUse { asked: 0.0, used: 0.0, wasted: 0.0 });
+                let (wasted, held) = (held.wasted, held.asked);
                 ((wasted - held * ERROR).max(0.0).to_bits(), (wasted + held * ERROR).to_bits())
             }
         }

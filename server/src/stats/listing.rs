@@ -4,7 +4,7 @@
 
 use std::{cmp::Reverse, sync::Arc};
 
-use crate::domain::{AttemptId, Brief, Outcome, wasted};
+use crate::domain::{AttemptId, Brief};
 
 /// Candidates are cut to a page when there are this many pages of them: then each costs the same, however they come.
 const KEPT: usize = 4;
@@ -52,11 +52,9 @@ impl Order {
     }
 }
 
-/// See [`wasted`]; nothing if it asked for nothing.
+/// 0 if it asked for nothing, or its use was not measured.
 fn wasted_gib_hours(brief: &Brief) -> f64 {
-    let Some(asked) = brief.memory_asked() else { return 0.0 };
-    let [asked, used] = [asked, brief.need_mean].map(|memory| memory.gib_hours(brief.wall));
-    wasted(asked, used, brief.outcome == Outcome::Succeeded)
+    brief.memory_use().map_or(0.0, |memory| memory.wasted)
 }
 
 /// A page that is being chosen.
@@ -154,7 +152,7 @@ fn first_first(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Bytes, Millis, Resources, Summary, test_summary};
+    use crate::domain::{Bytes, Millis, Outcome, Resources, Summary, test_summary};
 
     /// Attempts whose ends, needs and lengths go different ways.
     fn attempts(count: u64) -> Vec<Arc<Brief>> {

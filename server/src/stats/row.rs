@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::{Beside, Brief, Bytes, Cause, Cores, Millis, Outcome, RetryAfter, wasted};
+use crate::domain::{AskUse, Beside, Brief, Bytes, Cause, Cores, Millis, Outcome, RetryAfter};
 
 /// One finished attempt.
 #[derive(Debug, Clone)]
@@ -24,15 +24,15 @@ pub(super) struct Row {
     flags: u8,
     /// Hours.
     pub(super) wall: f32,
-    /// Need over time, GiB x h.
+    /// Need over time, GiB x h; NaN if it was not measured.
     pub(super) used: f32,
     /// Memory asked for, GiB; NaN without.
     pub(super) asked: f32,
-    /// CPU used, core x h.
+    /// CPU used, core x h; NaN if it was not measured.
     pub(super) cpu: f32,
     /// CPU asked for, cores; NaN without.
     pub(super) cpu_asked: f32,
-    /// Highest need, GiB.
+    /// Highest need, GiB; 0 if it was not measured.
     pub(super) need: f32,
     pub(super) samples: u32,
     /// Memory that was predicted to request, GiB; NaN without.
@@ -103,9 +103,9 @@ impl Row {
             end: (brief.outcome as u8) << 5 | brief.cause.map_or(0, |cause| 1 + cause as u8),
             flags: 0,
             wall: narrow(hours),
-            used: narrow(brief.need_mean.gib_hours(brief.wall)),
+            used: unless_zero(brief.need_mean.0, brief.need_mean.gib_hours(brief.wall)),
             asked: brief.memory_asked().map_or(f32::NAN, gib),
-            cpu: narrow(brief.cpu.as_f64() / 3.6e9),
+            cpu: unless_zero(brief.cpu.0, brief.cpu.as_f64() / 3.6e9),
             cpu_asked: beside.cpu_asked.map_or(f32::NAN, |Cores(cores)| narrow(cores)),
             need: gib(brief.need_peak),
             samples: brief.samples,
@@ -179,14 +179,19 @@ impl Row {
             .is_some_and(|cause| cause.is_memory())
     }
 
-    /// See [`wasted`]: GiB x h, NaN if it asked for nothing.
-    pub(super) fn wasted(&self) -> f32 {
-        narrow(wasted((self.asked * self.wall).into(), self.used.into(), self.succeeded()))
+    /// What became of the memory that it asked for, GiB x h; `None` if it asked for none, or its need was not measured.
+    pub(super) fn memory_use(&self) -> Option<AskUse> {
+        AskUse::of(known(self.asked * self.wall), known(self.used), self.succeeded())
     }
 
     /// The same of CPU: core x h.
-    pub(super) fn cpu_wasted(&self) -> f32 {
-        narrow(wasted((self.cpu_asked * self.wall).into(), self.cpu.into(), self.succeeded()))
+    pub(super) fn cpu_use(&self) -> Option<AskUse> {
+        AskUse::of(known(self.cpu_asked * self.wall), known(self.cpu), self.succeeded())
+    }
+
+    /// Memory wasted, GiB x h; 0 where that is not known.
+    pub(super) fn wasted(&self) -> f64 {
+        self.memory_use().map_or(0.0, |memory| memory.wasted)
     }
 
     /// What it proves of the need, if anything, GiB.
@@ -208,6 +213,16 @@ pub(super) fn error_of(beside: &Beside<'_>) -> f32 {
     }
 }
 
+/// A number of which NaN stands for none.
+fn known(value: f32) -> Option<f64> {
+    Some(f64::from(value)).filter(|value| !value.is_nan())
+}
+
+/// `value`, or NaN where what it is made of was not measured.
+fn unless_zero(measured: u64, value: f64) -> f32 {
+    if measured == 0 { f32::NAN } else { narrow(value) }
+}
+
 fn gib(bytes: Bytes) -> f32 {
     narrow(bytes.as_f64() / Bytes::GIB.as_f64())
 }
@@ -220,7 +235,7 @@ fn narrow(value: f64) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Predicted, Resources, Summary, test_summary};
+    use crate::domain::{CpuMicros, Predicted, Resources, Summary, test_summary};
 
     fn row(change: impl FnOnce(&mut Summary)) -> Row {
         let mut summary = test_summary("a", "zlib", "1", 1024);
@@ -297,10 +312,22 @@ mod tests {
         let bad = row(|summary| (summary.resources, summary.outcome) = (resources, Outcome::Lost));
         let silent = row(|summary| summary.outcome = Outcome::Failed);
         // a minute with half a GiB and two cores in use
-        let minutes = |row: &Row| [row.wasted() * 60.0, row.cpu_wasted() * 60.0];
+        let minutes = |row: &Row| [row.memory_use(), row.cpu_use()].map(|part| part.unwrap().wasted * 60.0);
         for (said, expected) in minutes(&good).into_iter().chain(minutes(&bad)).zip([3.5, 2.0, 4.0, 4.0]) {
             assert!((said - expected).abs() < 1e-5, "{said} {expected}");
         }
-        assert!(silent.wasted().is_nan() && silent.cpu_wasted().is_nan());
+        assert_eq!((silent.memory_use(), silent.cpu_use()), (None, None));
+    }
+    #[test]
+    fn what_was_not_measured_is_neither_used_nor_wasted() {
+        let resources = Resources {
+            memory_request: Some(Bytes(4 << 30)),
+            cpu_request: Some(Cores(4.0)),
+            ..Resources::default()
+        };
+        let imported = row(|summary| {
+            (summary.resources, summary.need_mean, summary.cpu) = (resources, Bytes(0), CpuMicros(0));
+        });
+        assert_eq!((imported.memory_use(), imported.cpu_use(), imported.wasted()), (None, None, 0.0));
     }
 }

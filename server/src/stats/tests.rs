@@ -67,6 +67,9 @@ fn attempt(n: usize, dice: [u64; 12]) -> Summary {
         let cause = Cause::ALL[usize::try_from(dice[10]).unwrap() % 16];
         (summary.cause, summary.censored) = (Some(cause), cause.is_memory());
     }
+    if dice[8].is_multiple_of(7) {
+        (summary.need_mean, summary.cpu) = (Bytes(0), CpuMicros(0));
+    }
     if n > 0 && dice[11].is_multiple_of(3) {
         (summary.number, summary.retries) = (2, Some(id(n - 1)));
     }
@@ -74,8 +77,10 @@ fn attempt(n: usize, dice: [u64; 12]) -> Summary {
         let need = Bytes((64 + dice[11] % 4096) << 20);
         let [memory_request, memory_limit] = [need, Bytes(need.0 * 2)];
         let predicted =
-            Predicted { memory_request, memory_limit, cpu_request: Cores(1.0), wall_p95: Millis(HOUR) };
-        summary.opening.predicted = Some(predicted);
+            Predicted { memory_request, memory_limit, wall_p95: Millis(HOUR), ..Predicted::default() };
+        // a default is no prediction
+        let is_default = dice[11].is_multiple_of(14);
+        summary.opening.predicted = Some(Predicted { is_default, ..predicted });
     }
     summary
 }

@@ -4,7 +4,7 @@ use super::{
     prices::Price,
     row::{Flag, Retried, Row},
 };
-use crate::domain::{Bytes, Cause};
+use crate::domain::{AskUse, Bytes, Cause};
 
 /// Sums over some attempts.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -22,17 +22,19 @@ pub(crate) struct StatsTotals {
     pub(crate) retries_helped: u64,
     pub(crate) wall_hours: f64,
     pub(crate) cpu_core_hours: f64,
-    /// Need over time.
+    /// Need over time, where it was measured.
     pub(crate) memory_used_gib_hours: f64,
-    /// The same over the attempts that asked for memory.
+    /// What became of the memory of attempts that asked for some and measured their need ([`AskUse`]).
     pub(crate) memory_used_of_asked_gib_hours: f64,
     pub(crate) memory_asked_gib_hours: f64,
-    /// Asked and not used; for an attempt that failed, all that it held.
     pub(crate) memory_wasted_gib_hours: f64,
-    /// The same of CPU, over the attempts that asked for CPU.
+    /// The same of CPU.
     pub(crate) cpu_used_of_asked_core_hours: f64,
     pub(crate) cpu_asked_core_hours: f64,
     pub(crate) cpu_wasted_core_hours: f64,
+    /// Attempts that are left out of the sums: need over time, and CPU time, that were not measured.
+    pub(crate) memory_not_measured: u64,
+    pub(crate) cpu_not_measured: u64,
     pub(crate) asked_money: f64,
     pub(crate) wasted_money: f64,
     /// Highest need over memory asked for: sum, number and maximum.
@@ -82,33 +84,31 @@ impl StatsTotals {
         }
         self.retries_avoided += u64::from(row.is(Flag::Refused));
         self.wall_hours += f64::from(row.wall);
-        self.cpu_core_hours += f64::from(row.cpu);
-        self.memory_used_gib_hours += f64::from(row.used);
+        sum(&mut self.cpu_core_hours, &mut self.cpu_not_measured, row.cpu);
+        sum(&mut self.memory_used_gib_hours, &mut self.memory_not_measured, row.used);
         self.need_max = self.need_max.max(row.need);
         self.samples += u64::from(row.samples);
-        if !row.asked.is_nan() {
-            self.add_memory_asked(row, price);
-        }
-        if !row.cpu_asked.is_nan() {
-            let (asked, wasted) = (f64::from(row.cpu_asked * row.wall), f64::from(row.cpu_wasted()));
-            self.cpu_used_of_asked_core_hours += f64::from(row.cpu);
-            self.cpu_asked_core_hours += asked;
-            self.cpu_wasted_core_hours += wasted;
-            self.asked_money += asked * price.core_hour;
-            self.wasted_money += wasted * price.core_hour;
-        }
+        self.add_asked(row, price);
         if row.is(Flag::Foreseen) || row.is(Flag::Timed) {
             self.add_foreseen(row, error, price);
         }
     }
 
-    fn add_memory_asked(&mut self, row: &Row, price: Price) {
-        let (asked, wasted) = (f64::from(row.asked * row.wall), f64::from(row.wasted()));
-        self.memory_used_of_asked_gib_hours += f64::from(row.used);
-        self.memory_asked_gib_hours += asked;
-        self.memory_wasted_gib_hours += wasted;
-        self.asked_money += asked * price.gib_hour;
-        self.wasted_money += wasted * price.gib_hour;
+    fn add_asked(&mut self, row: &Row, price: Price) {
+        if let Some(AskUse { asked, used, wasted }) = row.memory_use() {
+            self.memory_used_of_asked_gib_hours += used;
+            self.memory_asked_gib_hours += asked;
+            self.memory_wasted_gib_hours += wasted;
+            self.asked_money += asked * price.gib_hour;
+            self.wasted_money += wasted * price.gib_hour;
+        }
+        if let Some(AskUse { asked, used, wasted }) = row.cpu_use() {
+            self.cpu_used_of_asked_core_hours += used;
+            self.cpu_asked_core_hours += asked;
+            self.cpu_wasted_core_hours += wasted;
+            self.asked_money += asked * price.core_hour;
+            self.wasted_money += wasted * price.core_hour;
+        }
         if row.need > 0.0 && row.asked > 0.0 {
             let ratio = row.need / row.asked;
             let (sum, number, most) = self.need_over_ask;
@@ -159,6 +159,8 @@ impl StatsTotals {
         self.cpu_used_of_asked_core_hours += other.cpu_used_of_asked_core_hours;
         self.cpu_asked_core_hours += other.cpu_asked_core_hours;
         self.cpu_wasted_core_hours += other.cpu_wasted_core_hours;
+        self.memory_not_measured += other.memory_not_measured;
+        self.cpu_not_measured += other.cpu_not_measured;
         self.asked_money += other.asked_money;
         self.wasted_money += other.wasted_money;
         let ((sum, number, most), more) = (self.need_over_ask, other.need_over_ask);
@@ -239,6 +241,15 @@ impl WouldHaveBeen {
         self.would_fail += other.would_fail;
         self.asked_money += other.asked_money;
         self.predicted_money += other.predicted_money;
+    }
+}
+
+/// Adds a number, or counts that there is none.
+fn sum(sum: &mut f64, missing: &mut u64, number: f32) {
+    if number.is_nan() {
+        *missing += 1;
+    } else {
+        *sum += f64::from(number);
     }
 }
 

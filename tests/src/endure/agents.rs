@@ -136,8 +136,8 @@ pub(super) async fn check(url: &str, ledger: &Ledger) -> anyhow::Result<u64> {
         found.samples == SAMPLES
             && found.samples_lost == 0
             && found.wall_ms == (SAMPLES + 1) * 1000
-            && found.need_peak_bytes == last.need_bytes
-            && found.cpu_usec == last.cpu_usec
+            && found.need_peak_bytes == Some(last.need_bytes)
+            && found.cpu_usec == Some(last.cpu_usec)
             && found.outcome() == pb::Outcome::Succeeded
     });
     ensure!(whole, "the summary does not follow from what was sent: {undisturbed:?}");

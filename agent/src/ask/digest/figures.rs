@@ -66,9 +66,11 @@ pub(super) fn figures(digest: &Digest) -> Vec<Figure> {
     all.push(counts("failed", &|t| t.failed, More::Bad));
     all.push(counts("lost", &|t| t.lost, More::Bad));
     all.push(sums("building, h", &|t| t.wall_hours, More::Neither));
-    all.push(sums("memory asked, GiB h", &|t| t.memory_asked_gib_hours, More::Neither));
-    all.push(sums("memory wasted, GiB h", &|t| t.memory_wasted_gib_hours, More::Bad));
-    all.push(sums("CPU wasted, core h", &|t| t.cpu_wasted_core_hours, More::Bad));
+    all.push(sums("memory asked, GiB·h", &|t| t.memory_asked_gib_hours, More::Neither));
+    all.push(sums("memory put to use, GiB·h", &|t| t.memory_used_of_asked_gib_hours, More::Neither));
+    all.push(sums("memory wasted, GiB·h", &|t| t.memory_wasted_gib_hours, More::Bad));
+    all.push(sums("CPU wasted, core·h", &|t| t.cpu_wasted_core_hours, More::Bad));
+    all.push(counts("attempts without measured memory", &|t| t.memory_not_measured, More::Neither));
     if !digest.stats.currency.is_empty() {
         let say = |value: f64| numbers::money(value, &digest.stats.currency);
         all.push(figure("wasted", (now.wasted_money, before.wasted_money), More::Bad, &say));
@@ -137,8 +139,8 @@ mod tests {
         };
         assert_eq!(by("attempts"), row("1,234", "1,100", "+12 %", None));
         assert_eq!(by("failed, of all"), row("2.8 %", "1.0 %", "+1.8 points", Some(false)));
-        assert_eq!(by("memory wasted, GiB h"), row("310", "280", "+11 %", Some(false)));
-        assert_eq!(by("wasted"), row("12.30 EUR", "0 EUR", "", None));
+        assert_eq!(by("memory wasted, GiB·h"), row("310", "280", "+11 %", Some(false)));
+        assert_eq!(by("wasted"), row("12.3 EUR", "0 EUR", "", None));
         assert!(!figures.iter().any(|figure| figure.name == "lost"), "nothing was lost in either week");
     }
 

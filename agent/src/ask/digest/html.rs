@@ -118,7 +118,7 @@ fn steps(page: &mut Markup, digest: &Digest) {
         return;
     }
     let most = sums.iter().map(|(_, sums)| sums.failed).max().unwrap_or(0).max(1) as f64;
-    heads(page, "Over time", &["from (UTC)", "attempts", "wasted GiB h", "failed", DRAWN]);
+    heads(page, "Over time", &["from (UTC)", "attempts", "wasted GiB·h", "failed", DRAWN]);
     for (from, sums) in sums {
         page.within("<tr><th scope=\"row\">", &numbers::date(from), "</th>");
         page.within("<td>", &count(sums.attempts), "</td>");
@@ -139,7 +139,7 @@ fn wasters(page: &mut Markup, digest: &Digest) {
     heads(
         page,
         "Packages that waste most",
-        &["package", "of all", "used of asked", "attempts", "failed", "wasted GiB h", DRAWN],
+        &["package", "of all", "used of asked", "attempts", "failed", "wasted GiB·h", DRAWN],
     );
     for (group, sums) in digest.wasters() {
         let wasted = sums.memory_wasted_gib_hours;
@@ -160,7 +160,7 @@ fn regressions(page: &mut Markup, regressions: &[Regression]) {
     heads(
         page,
         "Needs that have moved",
-        &["build", "factor", "before", "now", "extra GiB h", "since", "with it changed"],
+        &["build", "factor", "before", "now", "extra GiB·h", "since", "with it changed"],
     );
     for moved in regressions.iter().take(NAMED) {
         let since = match moved.kind() {

@@ -1,10 +1,13 @@
 //! What to do next: one sentence for each thing that is worth somebody's time, the most pressing first.
 
-use plimsoll_proto::v1::{Cause, StatsTotals};
+use plimsoll_proto::{
+    figures, sums,
+    v1::{Cause, StatsTotals},
+};
 
-use super::{Digest, figures};
+use super::{Digest, figures as rows};
 use crate::ask::{
-    numbers::{self, amount, count},
+    numbers::{self, count},
     text::clean,
     words,
 };
@@ -64,12 +67,12 @@ fn out_of_memory(digest: &Digest) -> Option<String> {
 }
 
 fn builds(number: u64) -> String {
-    if number == 1 { "One build".to_owned() } else { format!("{} builds", count(number)) }
+    figures::counted(number, "build")
 }
 
 /// The cause outside of memory that has grown most.
 fn rising(digest: &Digest) -> Option<String> {
-    let before = figures::counts(&digest.before);
+    let before = rows::counts(&digest.before);
     let earlier =
         |cause: i32| before.iter().find(|(of, _)| *of == cause).map_or(0, |(_, failures)| *failures);
     let memory = [Cause::Oom, Cause::Starved, Cause::Unspecified].map(i32::from);
@@ -77,7 +80,7 @@ fn rising(digest: &Digest) -> Option<String> {
     let rose = |(cause, now): &(i32, u64)| {
         !memory.contains(cause) && *now >= RISE.0 && *now as f64 >= earlier(*cause) as f64 * RISE.1
     };
-    let now = figures::counts(&digest.now);
+    let now = rows::counts(&digest.now);
     let (cause, now) = now.into_iter().filter(rose).max_by_key(|(cause, now)| now - earlier(*cause))?;
     let of = Cause::try_from(cause).unwrap_or_default();
     let name = words::cause_name(of);
@@ -95,11 +98,11 @@ fn waster(digest: &Digest) -> Option<String> {
     let wasted = sums.memory_wasted_gib_hours;
     (wasted >= all * WASTER && wasted >= 1.0).then(|| {
         format!(
-            "{} wasted {} GiB h, {} of all, and used {} of what it asked for: let it ask for less.",
+            "{} wasted {}, {} of all, and put {} of what it asked for to use: let it ask for less.",
             clean(&group.name),
-            amount(wasted),
+            figures::gib_hours(wasted),
             numbers::share(wasted, all),
-            numbers::share(sums.memory_used_of_asked_gib_hours, sums.memory_asked_gib_hours)
+            sums::memory_used(&sums).map_or_else(|| figures::NOT_KNOWN.to_owned(), figures::percent)
         )
     })
 }
@@ -109,9 +112,9 @@ fn moved(digest: &Digest) -> Option<String> {
     let changed =
         if worst.changed.is_empty() { String::new() } else { format!(", with {}", clean(&worst.changed)) };
     Some(format!(
-        "{} needs {:.1} x the memory that it did since {}{changed}: find out whether it must.",
+        "{} needs {} the memory that it did since {}{changed}: find out whether it must.",
         clean(&worst.key),
-        worst.factor,
+        figures::times(worst.factor),
         clean(&worst.attempt)
     ))
 }
@@ -132,8 +135,8 @@ fn switch_on(now: &StatsTotals) -> Option<String> {
     let saved = would.asked_gib_hours - would.predicted_gib_hours;
     (saved > would.asked_gib_hours * WASTER && would.would_fail <= would.failed).then(|| {
         format!(
-            "With the predicted sizes {} GiB h ({}) less would have been asked for, and {} instead of {} failed for memory: take them.",
-            amount(saved),
+            "With the predicted sizes {} ({}) less would have been asked for, and {} instead of {} failed for memory: take them.",
+            figures::gib_hours(saved),
             numbers::share(saved, would.asked_gib_hours),
             count(would.would_fail),
             count(would.failed)
@@ -185,9 +188,9 @@ mod tests {
         let expected = [
             "20 builds had too little memory, 18 of them of zlib [2J (11 the time before): let jobs ask for what `plimsoll predict` says.",
             "Failures by infra rose from 0 to 14: `plimsoll attempts --cause infra` lists them.",
-            "llvm<script>alert(1)</script> wasted 200 GiB h, 65 % of all, and used 23 % of what it asked for: let it ask for less.",
-            "hdf5@1.14 <b> needs 2.5 x the memory that it did since gitlab.com:77, with version 1.12 -> 1.14: find out whether it must.",
-            "With the predicted sizes 250 GiB h (62 %) less would have been asked for, and 3 instead of 20 failed for memory: take them.",
+            "llvm<script>alert(1)</script> wasted 200 GiB·h, 65 % of all, and put 23 % of what it asked for to use: let it ask for less.",
+            "hdf5@1.14 <b> needs 2.5 × the memory that it did since gitlab.com:77, with version 1.12 -> 1.14: find out whether it must.",
+            "With the predicted sizes 250 GiB·h (62 %) less would have been asked for, and 3 instead of 20 failed for memory: take them.",
             "Predicted memory limits held in 91.0 % of 1,000 attempts, and 99 % are expected: look at the packages whose need varies most.",
             "9 retries were of failures that come again: let `plimsoll should-retry` decide.",
         ];

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use plimsoll_proto::sums;
+
 use super::{
     Digest,
     figures::{self, Figure},
@@ -73,7 +75,7 @@ fn table(figures: &[Figure], look: Look) -> String {
 
 fn wasters(digest: &Digest, look: Look) -> String {
     let mut table = Table::new(vec![
-        Column::number("GiB h", 0),
+        Column::number("GiB·h", 0),
         Column::number("of all", 1),
         Column::number("used", 2),
         Column::number("attempts", 3),
@@ -86,7 +88,7 @@ fn wasters(digest: &Digest, look: Look) -> String {
         table.row(vec![
             amount(sums.memory_wasted_gib_hours).into(),
             numbers::share(sums.memory_wasted_gib_hours, digest.now.memory_wasted_gib_hours).into(),
-            numbers::share(sums.memory_used_of_asked_gib_hours, sums.memory_asked_gib_hours).into(),
+            sums::memory_used(&sums).map_or_else(|| numbers::DASH.to_owned(), numbers::percent).into(),
             count(sums.attempts).into(),
             count(sums.failed).into(),
             crate::ask::text::clean(&group.name).into(),
@@ -135,13 +137,13 @@ mod tests {
         let text = render(&full(), Look::default());
         for said in [
             "Builds from 2025-11-15 00:00 to 2025-11-22 00:00 UTC\nowner team a&b; before: the 7 d before that\n",
-            "attempts                          1,234   1,100        +12 %\n",
+            "attempts                         1,234   1,100        +12 %\n",
             "\nfailures by cause\n",
             "oom     20      11   +82 %\ninfra   14       0\n",
             "in steps of 1 d\n",
             "  200    65 %  23 %       600       2  llvm<script>alert(1)</script>\n",
             "zlib [2J\n",
-            "   2.50x  1.00 GiB -> 2.50 GiB, since gitlab.com:77",
+            "   2.5 ×  1.00 GiB -> 2.50 GiB, since gitlab.com:77",
             "1,000 attempts: 91.0 % stayed within the limit",
             "\nwhat to do next\n- 20 builds had too little memory",
         ] {

@@ -5,8 +5,9 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use plimsoll_proto::v1::{
-    GetAttemptResponse, Key, ListAttemptsResponse, Phase, Predicted, Resources, Sample, Summary,
+use plimsoll_proto::{
+    measured,
+    v1::{GetAttemptResponse, Key, ListAttemptsResponse, Phase, Predicted, Resources, Sample, Summary},
 };
 use serde::Serialize;
 
@@ -48,12 +49,14 @@ struct SummaryJson {
     resources: ResourcesJson,
     started_unix_ms: u64,
     wall_ms: u64,
-    cpu_usec: u64,
+    /// Null if CPU was not measured.
+    cpu_usec: Option<u64>,
     samples: u64,
     samples_lost: u64,
-    need_peak_bytes: u64,
-    need_mean_bytes: u64,
-    memory_peak_bytes: u64,
+    /// Null if memory was not measured.
+    need_peak_bytes: Option<u64>,
+    need_mean_bytes: Option<u64>,
+    memory_peak_bytes: Option<u64>,
     oom_kill: Option<u64>,
     reclaim_failures: Option<u64>,
     /// `running`, `succeeded`, `failed` or `lost`.
@@ -66,7 +69,7 @@ struct SummaryJson {
     cause_source: String,
     /// The need is a lower bound.
     censored: bool,
-    cpu_peak_cores: f64,
+    cpu_peak_cores: Option<f64>,
     /// `own_limit`, `limit_above` or `host`; `unspecified` if nothing was killed or nobody can tell.
     oom_origin: String,
     oom_group_kill: Option<u64>,
@@ -92,6 +95,8 @@ struct PredictedJson {
     memory_limit_bytes: u64,
     cpu_request_cores: f64,
     wall_p95_ms: u64,
+    /// The configured default, which counts as no prediction.
+    is_default: bool,
 }
 
 /// A part of the build that its output names.
@@ -184,12 +189,12 @@ impl From<&Summary> for SummaryJson {
             resources: ResourcesJson::from(summary.resources.unwrap_or_default()),
             started_unix_ms: summary.started_unix_ms,
             wall_ms: summary.wall_ms,
-            cpu_usec: summary.cpu_usec,
+            cpu_usec: measured::cpu_usec(summary),
             samples: summary.samples,
             samples_lost: summary.samples_lost,
-            need_peak_bytes: summary.need_peak_bytes,
-            need_mean_bytes: summary.need_mean_bytes,
-            memory_peak_bytes: summary.memory_peak_bytes,
+            need_peak_bytes: measured::need(summary),
+            need_mean_bytes: measured::mean_need(summary),
+            memory_peak_bytes: measured::memory_peak(summary),
             oom_kill: summary.oom_kill,
             reclaim_failures: summary.reclaim_failures,
             outcome: words::outcome(summary.outcome()),
@@ -198,7 +203,7 @@ impl From<&Summary> for SummaryJson {
             cause: words::cause(summary.cause()),
             cause_source: summary.cause_source.clone(),
             censored: summary.censored,
-            cpu_peak_cores: summary.cpu_peak_cores,
+            cpu_peak_cores: measured::peak_cores(summary),
             oom_origin: words::oom_origin(summary.oom_origin()),
             oom_group_kill: summary.oom_group_kill,
             memory_stall_usec: summary.memory_stall_usec,
@@ -221,6 +226,7 @@ impl From<Predicted> for PredictedJson {
             memory_limit_bytes: predicted.memory_limit_bytes,
             cpu_request_cores: predicted.cpu_request_cores,
             wall_p95_ms: predicted.wall_p95_ms,
+            is_default: predicted.is_default,
         }
     }
 }

@@ -19,14 +19,16 @@ pub(in crate::ask) struct TotalsJson {
     retries: u64,
     wall_hours: f64,
     cpu_core_hours: f64,
-    /// Need over time.
+    /// Need over time, of the attempts that measured it.
     memory_used_gib_hours: f64,
-    /// Need over time, of the attempts that asked; 0 from a server that does not tell.
+    /// What of `memory_asked_gib_hours` was put to use; the rest is wasted.
     memory_used_of_asked_gib_hours: f64,
-    /// Asked over time, of the attempts that asked.
+    /// Asked over time, of the attempts that asked and measured their need.
     memory_asked_gib_hours: f64,
-    /// Asked and not used, and everything that failed attempts held.
     memory_wasted_gib_hours: f64,
+    /// Attempts that are left out of the sums of memory and of CPU.
+    memory_not_measured: u64,
+    cpu_not_measured: u64,
     need_peak_max_bytes: u64,
     samples: u64,
     cpu_asked_core_hours: f64,
@@ -94,6 +96,8 @@ impl From<&StatsTotals> for TotalsJson {
             memory_used_of_asked_gib_hours: totals.memory_used_of_asked_gib_hours,
             memory_asked_gib_hours: totals.memory_asked_gib_hours,
             memory_wasted_gib_hours: totals.memory_wasted_gib_hours,
+            memory_not_measured: totals.memory_not_measured,
+            cpu_not_measured: totals.cpu_not_measured,
             need_peak_max_bytes: totals.need_peak_max_bytes,
             samples: totals.samples,
             cpu_asked_core_hours: totals.cpu_asked_core_hours,

@@ -1,6 +1,9 @@
 //! JSON of running attempts.
 
-use plimsoll_proto::v1::{Running, WatchResponse};
+use plimsoll_proto::{
+    measured,
+    v1::{Running, WatchResponse},
+};
 use serde::Serialize;
 
 use super::attempt::KeyJson;
@@ -41,7 +44,7 @@ impl From<&Running> for RunningJson {
             attempt: running.attempt.clone(),
             key: KeyJson::from(running.key.clone().unwrap_or_default()),
             elapsed_ms: running.elapsed_ms,
-            memory_bytes: running.memory_bytes,
+            memory_bytes: measured::running_memory(running),
             need_bytes: running.need_bytes,
             need_peak_bytes: running.need_peak_bytes,
             cpu_usec: running.cpu_usec,

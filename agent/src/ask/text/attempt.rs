@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use plimsoll_proto::{
     evidence::source_in_words,
+    figures, measured,
     v1::{GetAttemptResponse, Key, OomOrigin, Outcome, Summary, Verdict},
 };
 
@@ -61,8 +62,7 @@ fn facts(summary: &Summary, look: Look) -> String {
     };
     text.push_str(&titled("result", &(look.paint(paint(summary), &result(summary)) + &from)));
     text.push_str(&titled("time", &time(summary)));
-    let cpu = numbers::millis(summary.cpu_usec / 1000);
-    text.push_str(&titled("cpu", &format!("{cpu}, at most {:.1} cores", summary.cpu_peak_cores)));
+    text.push_str(&titled("cpu", &cpu(summary)));
     text.push_str(&titled("memory", &memory(summary)));
     if let Some(lost) = held_back(summary) {
         text.push_str(&titled("held back", &lost));
@@ -71,6 +71,13 @@ fn facts(summary: &Summary, look: Look) -> String {
         if summary.samples_lost > 0 { format!(", {} lost", summary.samples_lost) } else { String::new() };
     let source = words::source(summary.source());
     text + &titled("samples", &format!("{}{lost}, from {source}", summary.samples))
+}
+
+fn cpu(summary: &Summary) -> String {
+    let Some(usec) = measured::cpu_usec(summary) else { return figures::NOT_KNOWN.to_owned() };
+    let asked = measured::cpu_asked(summary.resources.as_ref());
+    let asked = asked.map(|cores| format!(", asked for {}", figures::cores(cores))).unwrap_or_default();
+    format!("{}, {}{asked}", figures::micros(usec), measured::cpu_words(summary))
 }
 
 fn time(summary: &Summary) -> String {
@@ -160,7 +167,7 @@ fn phases(summary: &Summary) -> String {
         marked |= is_peak;
         let mark = if is_peak { "  <- peak" } else { "" };
         let (need, time) = (numbers::bytes(phase.need_peak_bytes), numbers::millis(phase.wall_ms));
-        let cpu = numbers::millis(phase.cpu_usec / 1000);
+        let cpu = figures::micros(phase.cpu_usec);
         let name = clean(&phase.name);
         let _written = writeln!(text, "{head:<11} {need:>10}  {time:>12}  {cpu:>12} cpu  {name}{mark}");
     }
@@ -168,17 +175,15 @@ fn phases(summary: &Summary) -> String {
 }
 
 fn memory(summary: &Summary) -> String {
-    let more = if summary.censored { "more than " } else { "" };
     let mut text = format!(
-        "needed {more}{} (mean {}), {} with page cache",
-        numbers::bytes(summary.need_peak_bytes),
-        numbers::bytes(summary.need_mean_bytes),
-        numbers::bytes(summary.memory_peak_bytes),
+        "needed {} (mean {}), {} with page cache; asked for {}",
+        measured::need_words(summary),
+        figures::known_bytes(measured::mean_need(summary)),
+        figures::known_bytes(measured::memory_peak(summary)),
+        measured::memory_asked_words(summary.resources.as_ref()),
     );
-    let resources = summary.resources.unwrap_or_default();
-    let sizes = [("asked", resources.memory_request_bytes), ("limit", resources.memory_limit_bytes)];
-    for (name, size) in sizes.into_iter().filter_map(|(name, size)| Some((name, size?))) {
-        let _written = write!(text, ", {name} {}", numbers::bytes(size));
+    if let Some(share) = measured::need_of_ask(summary) {
+        let _written = write!(text, " ({} of it needed)", figures::percent(share));
     }
     if let Some(kills) = summary.oom_kill.filter(|kills| *kills > 0) {
         let whose = match summary.oom_origin() {
@@ -187,7 +192,8 @@ fn memory(summary: &Summary) -> String {
             OomOrigin::LimitAbove => " at a limit above its own group's",
             OomOrigin::Host => " because the machine had none left",
         };
-        let _written = write!(text, ", {kills} killed for memory{whose}");
+        let killed = figures::counted_as(kills, "process", "processes");
+        let _written = write!(text, "; {killed} killed for memory{whose}");
     }
     text
 }

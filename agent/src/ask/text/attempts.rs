@@ -1,6 +1,9 @@
 //! Lists of attempts for people.
 
-use plimsoll_proto::v1::{ListAttemptsRequest, ListAttemptsResponse, Summary};
+use plimsoll_proto::{
+    figures, measured,
+    v1::{ListAttemptsRequest, ListAttemptsResponse, Summary},
+};
 
 use super::{
     attempt::{name, paint, result},
@@ -51,16 +54,14 @@ pub(in crate::ask) fn render_attempts(
     text
 }
 
-#[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
 fn row(summary: &Summary) -> Vec<Cell> {
-    let resources = summary.resources.unwrap_or_default();
-    let asked = resources.memory_request_bytes.or(resources.memory_limit_bytes);
-    let share = asked
-        .map_or_else(|| "-".to_owned(), |asked| numbers::share(summary.need_peak_bytes as f64, asked as f64));
-    let over = asked.is_some_and(|asked| summary.need_peak_bytes > asked);
+    let share = measured::need_of_ask(summary);
+    let over = share.is_some_and(|share| share > 1.0);
+    let share = share.map_or_else(|| figures::DASH.to_owned(), figures::percent);
+    let more = if summary.censored { "> " } else { "" };
     vec![
         Cell::painted(result(summary), paint(summary)),
-        numbers::bytes(summary.need_peak_bytes).into(),
+        format!("{more}{}", figures::cell_bytes(measured::need(summary))).into(),
         Cell::painted(share, if over { Paint::Warn } else { Paint::Plain }),
         numbers::millis(summary.wall_ms).into(),
         numbers::date_time(summary.started_unix_ms.saturating_add(summary.wall_ms)).into(),
@@ -87,7 +88,7 @@ mod tests {
     fn attempts_are_rows() {
         let text = render_attempts(&ListAttemptsRequest::default(), &page(), Look::default());
         let row =
-            "failed, oom (exit 2)  1.00 GiB   200 %  1 min 1 s  2025-11-21 09:06        zlib@1.3  gitlab:7";
+            "failed, oom (exit 2)  > 1.00 GiB   200 %  1 min 1 s  2025-11-21 09:06        zlib@1.3  gitlab:7";
         assert_eq!(text.lines().nth(1), Some(row), "{text}");
         assert!(text.ends_with("--page-token x\n"), "{text}");
     }

@@ -1,15 +1,15 @@
 //! What was predicted for an attempt, against what came.
 
-use plimsoll_proto::v1::{Outcome, Predicted, Summary};
-
-use crate::ask::{
-    look::{Look, Paint},
-    numbers,
+use plimsoll_proto::{
+    figures, measured,
+    v1::{Outcome, Predicted, Summary},
 };
+
+use crate::ask::look::{Look, Paint};
 
 /// A line for each number; none if nothing was predicted.
 pub(super) fn lines(summary: &Summary, look: Look) -> Vec<String> {
-    let Some(predicted) = &summary.predicted else { return Vec::new() };
+    let Some(predicted) = &measured::predicted(summary) else { return Vec::new() };
     let running = summary.outcome() == Outcome::Running;
     [memory(predicted, summary, look), time(predicted, summary, running, look), cpu(predicted, summary)]
         .into_iter()
@@ -22,24 +22,24 @@ fn verdict(held: bool, look: Look) -> String {
 }
 
 fn memory(predicted: &Predicted, summary: &Summary, look: Look) -> Option<String> {
-    let (limit, need) = (predicted.memory_limit_bytes, summary.need_peak_bytes);
-    if limit == 0 || need == 0 {
+    let (limit, need) = (predicted.memory_limit_bytes, measured::need(summary)?);
+    if limit == 0 {
         return None;
     }
-    let more = if summary.censored { "more than " } else { "" };
-    // one that memory ended at the limit proves that it needs more
-    let held = need <= limit && !(summary.censored && need.saturating_mul(20) >= limit.saturating_mul(19));
+    let held = measured::limit_held(summary)
+        .map_or_else(|| figures::NOT_KNOWN.to_owned(), |held| verdict(held, look));
     let said = format!(
-        "limit {}: {}, it needed {more}{} ({} of it)",
-        numbers::bytes(limit),
-        verdict(held, look),
-        numbers::bytes(need),
-        share(need, limit)
+        "limit {}: {held}, it needed {} ({} of it)",
+        figures::bytes(limit),
+        measured::need_words(summary),
+        figures::share_of(need, limit)
     );
     let request = predicted.memory_request_bytes;
     Some(match request {
         0 => said,
-        request => format!("{said}; request {}: {} of it", numbers::bytes(request), share(need, request)),
+        request => {
+            format!("{said}; request {}: {} of it", figures::bytes(request), figures::share_of(need, request))
+        }
     })
 }
 
@@ -48,24 +48,16 @@ fn time(predicted: &Predicted, summary: &Summary, running: bool, look: Look) -> 
     // an attempt that failed may have ended early, and one that runs is not at its end
     let counts = summary.outcome() == Outcome::Succeeded || running;
     (most > 0 && counts).then(|| {
-        let (most_text, took_text) = (numbers::millis(most), numbers::millis(took));
+        let (most_text, took_text) = (figures::millis(most), figures::millis(took));
         let verb = if running { "so far" } else { "it took" };
         format!("time for 95 % {most_text}: {}, {verb} {took_text}", verdict(took <= most, look))
     })
 }
 
-#[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
 fn cpu(predicted: &Predicted, summary: &Summary) -> Option<String> {
-    let cores = predicted.cpu_request_cores;
-    (cores > 0.0 && summary.wall_ms > 0).then(|| {
-        let used = summary.cpu_usec as f64 / 1000.0 / summary.wall_ms as f64;
-        format!("cpu request {cores:.2} cores: it used {used:.2} on average")
-    })
-}
-
-#[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
-fn share(part: u64, whole: u64) -> String {
-    numbers::share(part as f64, whole as f64)
+    let asked = Some(predicted.cpu_request_cores).filter(|cores| *cores > 0.0)?;
+    let used = measured::mean_cores(summary)?;
+    Some(format!("cpu request {}: it used {} on average", figures::cores_named(asked), figures::cores(used)))
 }
 
 #[cfg(test)]
@@ -79,23 +71,24 @@ mod tests {
             memory_limit_bytes: 2 << 30,
             cpu_request_cores: 2.0,
             wall_p95_ms: 60_000,
+            is_default: false,
         });
         let good = Summary {
             predicted,
-            need_peak_bytes: 3 << 29,
+            need_peak_bytes: Some(3 << 29),
             wall_ms: 50_000,
-            cpu_usec: 75_000_000,
+            cpu_usec: Some(75_000_000),
             outcome: Outcome::Succeeded.into(),
             ..Summary::default()
         };
         let expected = [
             "limit 2.00 GiB: held, it needed 1.50 GiB (75 % of it); request 1.00 GiB: 150 % of it",
             "time for 95 % 1 min 0 s: held, it took 50.0 s",
-            "cpu request 2.00 cores: it used 1.50 on average",
+            "cpu request 2 cores: it used 1.5 on average",
         ];
         assert_eq!(lines(&good, Look::default()), expected);
         let killed = Summary {
-            need_peak_bytes: 2 << 30,
+            need_peak_bytes: Some(2 << 30),
             censored: true,
             outcome: Outcome::Failed.into(),
             ..good.clone()
@@ -103,6 +96,8 @@ mod tests {
         let said = lines(&killed, Look::default());
         assert!(said[0].starts_with("limit 2.00 GiB: too small, it needed more than 2.00 GiB"), "{said:?}");
         assert_eq!(said.len(), 2, "what failed says nothing of the time: {said:?}");
+        let default = predicted.map(|predicted| Predicted { is_default: true, ..predicted });
+        assert!(lines(&Summary { predicted: default, ..good.clone() }, Look::default()).is_empty());
         assert!(lines(&Summary { predicted: None, ..good }, Look::default()).is_empty());
     }
 }

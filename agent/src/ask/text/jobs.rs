@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use plimsoll_proto::v1::{JobsCurve, JobsPoint};
+use plimsoll_proto::{figures, measured, v1::JobsCurve};
 
 use super::clean;
-use crate::ask::numbers;
 
 /// A row for each number of jobs, and what follows from them.
 pub(super) fn render(curve: &JobsCurve) -> String {
@@ -19,15 +18,15 @@ pub(super) fn render(curve: &JobsCurve) -> String {
     }
     for point in &curve.points {
         let jobs = format!("-j{}", point.jobs);
-        let needs = [point.need_p50_bytes, point.need_p95_bytes].map(numbers::bytes);
+        let needs = [point.need_p50_bytes, point.need_p95_bytes].map(figures::bytes);
         let known = point.wall_p50_ms > 0;
-        let time = if known { numbers::millis(point.wall_p50_ms) } else { "-".to_owned() };
-        let held = if known { held(point.held_gib_hours) } else { "-".to_owned() };
+        let time = if known { figures::millis(point.wall_p50_ms) } else { figures::DASH.to_owned() };
+        let held = if known { figures::gib_hours(point.held_gib_hours) } else { figures::DASH.to_owned() };
         let row = format!(
             "{jobs:<6}  {:>10}  {:>10}  {time:>12}  {held:>13}  {}",
             needs[0],
             needs[1],
-            rests_on(point)
+            measured::point_words(point)
         );
         let _written = writeln!(text, "{row}{}", mark(curve, point.jobs));
     }
@@ -37,20 +36,6 @@ pub(super) fn render(curve: &JobsCurve) -> String {
         reason.split("; ").for_each(|clause| text.extend([clause, "\n"]));
     }
     text
-}
-
-/// Enough digits to tell small builds apart.
-fn held(gib_hours: f64) -> String {
-    if gib_hours >= 1.0 { format!("{gib_hours:.2} GiB h") } else { format!("{gib_hours:.4} GiB h") }
-}
-
-fn rests_on(point: &JobsPoint) -> String {
-    let stopped =
-        if point.stopped > 0 { format!(" ({} stopped by memory)", point.stopped) } else { String::new() };
-    match point.attempts {
-        0 => "the others".to_owned(),
-        count => super::predictor::attempts(count) + &stopped,
-    }
 }
 
 fn mark(curve: &JobsCurve, jobs: u32) -> &'static str {
@@ -64,6 +49,8 @@ fn mark(curve: &JobsCurve, jobs: u32) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_proto::v1::JobsPoint;
+
     use super::*;
 
     #[test]
@@ -86,9 +73,9 @@ mod tests {
         };
         let expected = "\
 jobs    need, half  need, 95 %    time, half  memory x time  rests on
--j1        300 MiB    1.50 GiB     1 min 1 s   0.0254 GiB h  the others  <- the cheapest
--j2        300 MiB    1.50 GiB     1 min 1 s   0.0254 GiB h  4 attempts (1 stopped by memory)  <- the largest that fits
--j8        300 MiB    1.50 GiB             -              -  1 attempt
+-j1        300 MiB    1.50 GiB     1 min 1 s    0.025 GiB·h  worked out  <- the cheapest
+-j2        300 MiB    1.50 GiB     1 min 1 s    0.025 GiB·h  4 attempts (1 stopped by memory)  <- the largest that fits
+-j8        300 MiB    1.50 GiB             –              –  1 attempt
 each job  needs 7
 -j2 fits
 ";

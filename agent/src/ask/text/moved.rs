@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use plimsoll_proto::{
-    reasons,
+    figures, reasons, sums,
     v1::{ChangeKind, Flaky, GetStatsResponse, MixedNeed, Regression, Variable},
 };
 
@@ -54,12 +54,11 @@ fn regressions(regressions: &[Regression], look: Look) -> String {
         let paint = if moved.factor > 1.0 { Paint::Bad } else { Paint::Good };
         let _written = writeln!(
             text,
-            "{}  {before} -> {now}, {how} {} ({} attempts before, {} since, {:+.2} GiB h)",
-            look.paint(paint, &format!("{:>7.2}x", moved.factor)),
+            "{}  {before} -> {now}, {how} {} ({}, {} GiB·h)",
+            look.paint(paint, &format!("{:>8}", figures::times(moved.factor))),
             clean(&moved.attempt),
-            moved.attempts_before,
-            moved.attempts_since,
-            moved.extra_gib_hours
+            sums::moved_over(moved),
+            figures::signed(moved.extra_gib_hours)
         );
         let changed = match (moved.changed.as_str(), moved.kind()) {
             ("", ChangeKind::Drift) => String::new(),
@@ -102,7 +101,7 @@ fn variable(packages: &[Variable], look: Look) -> String {
             numbers::percent(package.variation).into(),
             numbers::bytes(package.need_min_bytes).into(),
             numbers::bytes(package.need_max_bytes).into(),
-            Cell::from(package.attempts.to_string()),
+            Cell::from(figures::count(package.attempts.into())),
             clean(&package.package).into(),
         ]);
     }
@@ -120,7 +119,7 @@ fn flaky(failures: &[Flaky], look: Look) -> String {
         Column::words("failure", 1, 12),
     ]);
     for failure in failures.iter().take(SHOWN) {
-        let share = numbers::rate(failure.passed.into(), failure.retried.into());
+        let share = figures::share_of(failure.passed.into(), failure.retried.into());
         table.row(vec![
             format!("{} of {} ({share})", failure.passed, failure.retried).into(),
             clean(&failure.key).into(),
@@ -155,7 +154,7 @@ mod tests {
         let stats = GetStatsResponse { regressions: [vec![step], more].concat(), ..Default::default() };
         let text = parts(&stats, Look::default());
         let line =
-            "   2.50x  1.00 GiB -> 2.50 GiB, since gitlab.com:7 (8 attempts before, 3 since, +1.50 GiB h)\n";
+            "   2.5 ×  1.00 GiB -> 2.50 GiB, since gitlab.com:7 (8 attempts before, 3 since, +1.5 GiB·h)\n";
         assert!(text.contains(line), "{text}");
         assert!(text.contains("          zlib@1.3  [31m; with it changed: version 1.2 -> 1.3\n"), "{text}");
         assert!(text.contains("; nothing in the key changed with it\n"), "{text}");
@@ -181,7 +180,7 @@ mod tests {
         let stats = GetStatsResponse { variable: vec![variable], flaky: vec![flaky], ..Default::default() };
         let text = parts(&stats, Look::default());
         assert!(text.contains("     42 %   1.00 GiB  3.00 GiB         9  llvm\n"), "{text}");
-        assert!(text.contains("3 of 4 (75.0 %)  zlib@1.3  connection  reset\n"), "{text}");
+        assert!(text.contains("3 of 4 (75 %)  zlib@1.3  connection  reset\n"), "{text}");
         assert_eq!(parts(&GetStatsResponse::default(), Look::default()), "");
     }
 }

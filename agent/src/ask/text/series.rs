@@ -1,6 +1,9 @@
 //! A series as lines of a terminal: memory against its limit, what happened at which moment, and CPU.
 
-use plimsoll_proto::v1::{Sample, Summary};
+use plimsoll_proto::{
+    series::{self, SeriesPoint},
+    v1::{Sample, Summary},
+};
 
 use super::titled;
 use crate::ask::{
@@ -11,37 +14,25 @@ use crate::ask::{
 /// Cells of a drawing at most.
 const COLUMNS: usize = 60;
 
-/// What one cell of a drawing stands for.
-#[derive(Debug, Clone, Copy, Default)]
-struct Moment {
-    need: u64,
-    millicores: u64,
-    killed: bool,
-    starved: bool,
-}
-
 /// Lines for memory, events and CPU over time; none without samples.
 pub(super) fn draw(series: &[Sample], summary: &Summary, look: Look) -> String {
-    let moments = moments(series, look.room(50, COLUMNS));
+    let moments = moments(series, summary, look.room(50, COLUMNS));
     let Some(last) = series.last().filter(|_| !moments.is_empty()) else { return String::new() };
     let resources = summary.resources.unwrap_or_default();
     let mut text = memory(&moments, resources.memory_limit_bytes, look);
     if moments.iter().any(|moment| moment.killed || moment.starved) {
         text.push_str(&titled("", &events(&moments, look)));
     }
-    let cores: Vec<u64> = moments.iter().map(|moment| moment.millicores).collect();
-    let most = cores.iter().copied().max().unwrap_or(0);
-    let line = numbers::sparkline(&cores, cores.len(), None);
-    text.push_str(&titled(
-        "cpu",
-        &format!("{line}  full height: {} cores", numbers::millicores(most / 10 * 10)),
-    ));
+    let cores: Vec<f64> = moments.iter().map(|moment| moment.cores).collect();
+    let most = cores.iter().copied().fold(0.0, f64::max);
+    let line = numbers::sparkline_of(&cores, cores.len());
+    text.push_str(&titled("cpu", &format!("{line}  full height: {}", numbers::cores_named(most))));
     let axis = axis(moments.len(), &numbers::millis(last.elapsed_ms));
     text + &titled("", &look.paint(Paint::Faint, &axis))
 }
 
 /// The need, red where it is at the limit.
-fn memory(moments: &[Moment], limit: Option<u64>, look: Look) -> String {
+fn memory(moments: &[SeriesPoint], limit: Option<u64>, look: Look) -> String {
     let needs: Vec<u64> = moments.iter().map(|moment| moment.need).collect();
     let near = |need: u64| limit.is_some_and(|limit| u128::from(need) * 20 >= u128::from(limit) * 19);
     let blocks = numbers::sparkline(&needs, needs.len(), limit);
@@ -58,10 +49,10 @@ fn memory(moments: &[Moment], limit: Option<u64>, look: Look) -> String {
     titled("need", &format!("{line}  full height: {height}"))
 }
 
-fn events(moments: &[Moment], look: Look) -> String {
-    let mark = |moment: &Moment| match moment {
-        Moment { killed: true, .. } => '×',
-        Moment { starved: true, .. } => '~',
+fn events(moments: &[SeriesPoint], look: Look) -> String {
+    let mark = |moment: &SeriesPoint| match moment {
+        SeriesPoint { killed: true, .. } => '×',
+        SeriesPoint { starved: true, .. } => '~',
         _ => ' ',
     };
     let line: String = moments.iter().map(mark).collect();
@@ -77,30 +68,22 @@ fn axis(cells: usize, end: &str) -> String {
 }
 
 /// The series in at most `cells` moments of equal length. One without a sample is as the one before it.
-fn moments(series: &[Sample], cells: usize) -> Vec<Moment> {
+fn moments(series: &[Sample], summary: &Summary, cells: usize) -> Vec<SeriesPoint> {
     let cells = cells.min(series.len());
     let end = series.last().map_or(0, |last| last.elapsed_ms).max(1);
-    let mut moments: Vec<Option<Moment>> = vec![None; cells];
-    let mut before = Sample::default();
-    for sample in series {
-        let nth = u128::from(sample.elapsed_ms.saturating_sub(1)) * cells as u128 / u128::from(end);
+    let mut moments: Vec<Option<SeriesPoint>> = vec![None; cells];
+    for point in series::points(series, summary) {
+        let nth = u128::from(point.elapsed_ms.saturating_sub(1)) * cells as u128 / u128::from(end);
         let Some(moment) = usize::try_from(nth).ok().and_then(|nth| moments.get_mut(nth)) else { continue };
         let seen = moment.get_or_insert_default();
-        let rose = |now: Option<u64>, before: Option<u64>| now.unwrap_or(0) > before.unwrap_or(0);
-        seen.need = seen.need.max(sample.need_max_bytes.unwrap_or(sample.need_bytes));
-        seen.killed |= rose(sample.oom_kill, before.oom_kill);
-        seen.starved |= rose(sample.starved_ms, before.starved_ms);
-        let (cpu, time) = (
-            sample.cpu_usec.saturating_sub(before.cpu_usec),
-            sample.elapsed_ms - before.elapsed_ms.min(sample.elapsed_ms),
-        );
-        // microseconds of CPU in a millisecond are thousandths of a core
-        seen.millicores = seen.millicores.max(cpu.checked_div(time).unwrap_or(0));
-        before = *sample;
+        seen.need = seen.need.max(point.need);
+        seen.cores = seen.cores.max(point.cores);
+        seen.killed |= point.killed;
+        seen.starved |= point.starved;
     }
-    let mut last = Moment::default();
+    let mut last = SeriesPoint::default();
     let filled = moments.into_iter().map(|moment| {
-        last = moment.unwrap_or(Moment { killed: false, starved: false, ..last });
+        last = moment.unwrap_or(SeriesPoint { killed: false, starved: false, ..last });
         last
     });
     filled.collect()

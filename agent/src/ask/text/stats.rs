@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use plimsoll_proto::v1::{Filter, GetStatsRequest, GetStatsResponse, Group, StatsTotals, Step};
+use plimsoll_proto::{
+    figures, sums,
+    v1::{Filter, GetStatsRequest, GetStatsResponse, Group, StatsTotals, Step},
+};
 
 use super::{
     clean, moved,
@@ -38,12 +41,12 @@ pub(in crate::ask) fn render_stats(asked: &GetStatsRequest, stats: &GetStatsResp
         + &notes(stats, look)
 }
 
-/// What the server counts at all, for somebody who asked beside it.
+/// What the server counts at all, where the question matches nothing.
 fn coverage(stats: &GetStatsResponse) -> String {
     let Some(all) = stats.coverage.filter(|all| all.attempts > 0) else { return String::new() };
     let (first, last) =
         (numbers::date_time(all.first_ended_unix_ms), numbers::date_time(all.last_ended_unix_ms));
-    format!("{} attempts are counted here, which ended from {first} to {last} UTC\n", count(all.attempts))
+    format!("attempts counted here: {}, which ended from {first} to {last} UTC\n", count(all.attempts))
 }
 
 /// What the numbers cannot tell.
@@ -69,10 +72,10 @@ fn groups(stats: &GetStatsResponse, by: &str, look: Look) -> String {
     }
     let money = !stats.currency.is_empty();
     let mut columns = vec![
-        Column::number("wasted GiB h", 0),
+        Column::number("wasted GiB·h", 0),
         Column::number("used", 2),
         Column::number("need/ask", 5),
-        Column::number("wasted core h", 4),
+        Column::number("wasted core·h", 4),
     ];
     if money {
         columns.push(Column::number("wasted money", 6));
@@ -97,20 +100,22 @@ fn groups(stats: &GetStatsResponse, by: &str, look: Look) -> String {
     text
 }
 
+/// A part of what was asked for; a dash where nothing was asked for, or it was not measured.
+fn amount_of(part: f64, asked: f64) -> String {
+    if asked > 0.0 { amount(part) } else { numbers::DASH.to_owned() }
+}
+
 fn row(group: &Group, money: bool) -> Vec<Cell> {
     let sums = group.totals.clone().unwrap_or_default();
-    let (used, asked) = (sums.memory_used_of_asked_gib_hours, sums.memory_asked_gib_hours);
-    let slack = asked > 0.0 && used < asked / 2.0;
+    let used = sums::memory_used(&sums);
+    let slack = used.is_some_and(|used| used < 0.5);
+    let cell = |share: Option<f64>| share.map_or_else(|| numbers::DASH.to_owned(), numbers::percent);
     let bad = |count: u64| if count > 0 { Paint::Bad } else { Paint::Plain };
     let mut cells = vec![
-        amount(sums.memory_wasted_gib_hours).into(),
-        Cell::painted(numbers::share(used, asked), if slack { Paint::Warn } else { Paint::Plain }),
-        Cell::from(if sums.need_over_ask_max > 0.0 {
-            format!("{:.2}", sums.need_over_ask_mean)
-        } else {
-            "-".to_owned()
-        }),
-        amount(sums.cpu_wasted_core_hours).into(),
+        amount_of(sums.memory_wasted_gib_hours, sums.memory_asked_gib_hours).into(),
+        Cell::painted(cell(used), if slack { Paint::Warn } else { Paint::Plain }),
+        cell(sums::need_over_ask(&sums).map(|(mean, _)| mean)).into(),
+        amount_of(sums.cpu_wasted_core_hours, sums.cpu_asked_core_hours).into(),
     ];
     if money {
         cells.push(amount(sums.wasted_money).into());
@@ -119,7 +124,7 @@ fn row(group: &Group, money: bool) -> Vec<Cell> {
         count(sums.attempts).into(),
         Cell::painted(count(sums.failed), bad(sums.failed)),
         Cell::painted(count(sums.oom), bad(sums.oom)),
-        numbers::bytes(sums.need_peak_max_bytes).into(),
+        numbers::cell_bytes(sums::highest_need(&sums)).into(),
         if group.name.is_empty() {
             Cell::painted("(none)".to_owned(), Paint::Faint)
         } else {
@@ -157,7 +162,7 @@ pub(in crate::ask) fn over_time(steps: &[Step], step_ms: u64, look: Look) -> Str
     let most = wasted.iter().copied().fold(0.0, f64::max);
     if most > 0.0 {
         let line = numbers::sparkline_of(&wasted, cells);
-        text.push_str(&titled("wasted", &format!("{line}  at most {} GiB h", amount(most))));
+        text.push_str(&titled("wasted", &format!("{line}  at most {}", figures::gib_hours(most))));
     }
     text
 }
@@ -202,11 +207,11 @@ mod tests {
         let asked = GetStatsRequest { step_ms: 86_400_000, ..GetStatsRequest::default() };
         let text = shown(&asked, &stats(), None);
         for line in [
-            "of 4.00 asked, 1.00 (25 %) used and 3.00 wasted",
+            "of 4 GiB·h asked, 1 (25 %) put to use and 3 (75 %) wasted",
             "over time   2025-11-21 00:00 to 2025-11-23 00:00 UTC, in steps of 1 d\n",
             "attempts    ▄█  at most 8\n",
-            "wasted      ██  at most 3.00 GiB h\n",
-            "        3.00  25 %      0.25              0         4       1    1   0 B  zlib\n",
+            "wasted      ██  at most 3 GiB·h\n",
+            "           3  25 %      25 %              –         4       1    1     –  zlib\n",
             "  <script> [2J\n",
             "  (none)\n",
         ] {
@@ -257,7 +262,7 @@ mod tests {
             ..GetStatsResponse::default()
         };
         let text = shown(&GetStatsRequest::default(), &stats, None);
-        let expected = "1,234 attempts are counted here, which ended from 2025-11-21 00:00 to 2025-11-21 09:05 UTC\n\
+        let expected = "attempts counted here: 1,234, which ended from 2025-11-21 00:00 to 2025-11-21 09:05 UTC\n\
                         note: older  attempts are not counted\n";
         assert!(text.ends_with(expected), "{text}");
     }

@@ -2,7 +2,11 @@
 
 use std::fmt::Write as _;
 
-use plimsoll_proto::v1::{Calibration, CauseCount, StatsTotals, WouldHaveBeen};
+use plimsoll_proto::{
+    figures::{self, NOT_KNOWN},
+    sums,
+    v1::{Calibration, CauseCount, StatsTotals, WouldHaveBeen},
+};
 
 use super::titled;
 use crate::ask::{
@@ -32,15 +36,18 @@ pub(super) fn lines(sums: &StatsTotals, currency: &str, look: Look) -> String {
     if let Some(retries) = retried(sums) {
         text.push_str(&titled("retries", &retries));
     }
-    let hours = format!("{} h of building, {} core h", amount(sums.wall_hours), amount(sums.cpu_core_hours));
+    let cpu_time = sums::cpu_time_words(sums);
+    let hours = format!("{} h of building, CPU time {cpu_time}", amount(sums.wall_hours));
     text.push_str(&titled("time", &hours));
     text.push_str(&titled("memory", &memory(sums)));
     if sums.cpu_asked_core_hours > 0.0 {
         text.push_str(&titled("cpu", &cpu(sums)));
     }
-    if sums.need_over_ask_max > 0.0 {
-        let (mean, most) = (sums.need_over_ask_mean, sums.need_over_ask_max);
-        text.push_str(&titled("need / ask", &format!("{mean:.2} on average, {most:.2} at most")));
+    if sums::need_over_ask(sums).is_some() {
+        text.push_str(&titled("need / ask", &sums::need_over_ask_words(sums)));
+    }
+    if let Some(left_out) = sums::left_out(sums) {
+        text.push_str(&titled("not known", &left_out));
     }
     if !currency.is_empty() {
         let (asked, wasted) = (sums.asked_money, sums.wasted_money);
@@ -93,23 +100,27 @@ fn retried(sums: &StatsTotals) -> Option<String> {
 }
 
 fn memory(sums: &StatsTotals) -> String {
-    let used = numbers::share(sums.memory_used_of_asked_gib_hours, sums.memory_asked_gib_hours);
-    format!(
-        "{} GiB h used; of {} asked, {} ({used}) used and {} wasted; highest need {}",
-        amount(sums.memory_used_gib_hours),
-        amount(sums.memory_asked_gib_hours),
-        amount(sums.memory_used_of_asked_gib_hours),
-        amount(sums.memory_wasted_gib_hours),
-        numbers::bytes(sums.need_peak_max_bytes),
-    )
+    let highest = figures::known_bytes(sums::highest_need(sums));
+    let over_time = sums::memory_over_time(sums);
+    let over_time = over_time.map_or_else(|| NOT_KNOWN.to_owned(), figures::gib_hours);
+    let of_asked = if sums.memory_asked_gib_hours > 0.0 {
+        let used = sums::with_share(sums.memory_used_of_asked_gib_hours, sums::memory_used(sums));
+        let wasted = sums::with_share(sums.memory_wasted_gib_hours, sums::memory_wasted(sums));
+        format!(
+            "of {} asked, {used} put to use and {wasted} wasted; ",
+            figures::gib_hours(sums.memory_asked_gib_hours)
+        )
+    } else {
+        String::new()
+    };
+    format!("{of_asked}need over time {over_time}, highest need {highest}")
 }
 
 fn cpu(sums: &StatsTotals) -> String {
-    let used = numbers::share(sums.cpu_used_of_asked_core_hours, sums.cpu_asked_core_hours);
     format!(
-        "of {} core h asked, {} ({used}) used and {} wasted",
-        amount(sums.cpu_asked_core_hours),
-        amount(sums.cpu_used_of_asked_core_hours),
+        "of {} asked, {} put to use and {} wasted",
+        figures::core_hours(sums.cpu_asked_core_hours),
+        sums::with_share(sums.cpu_used_of_asked_core_hours, sums::cpu_used(sums)),
         amount(sums.cpu_wasted_core_hours),
     )
 }
@@ -120,8 +131,8 @@ pub(in crate::ask) fn calibration(held: &Calibration) -> Option<String> {
         return None;
     }
     let mut text = format!(
-        "{} attempts: {} stayed within the limit, {} within the request",
-        count(held.attempts),
+        "{}: {} stayed within the limit, {} within the request",
+        numbers::counted(held.attempts, "attempt"),
         numbers::rate(held.within_limit, held.attempts),
         numbers::rate(held.within_request, held.attempts),
     );
@@ -129,7 +140,9 @@ pub(in crate::ask) fn calibration(held: &Calibration) -> Option<String> {
         let _written =
             write!(text, ", {} within the time for 95 %", numbers::rate(held.within_wall_p95, held.timed));
     }
-    let _written = write!(text, "; limits off by {:.2} x on average", held.error_log2_mean.exp2());
+    if let Some(factor) = sums::limit_factor(held) {
+        let _written = write!(text, "; limit and need differ by a factor of {} on average", amount(factor));
+    }
     Some(text)
 }
 
@@ -139,18 +152,18 @@ pub(in crate::ask) fn would_have_been(would: &WouldHaveBeen, currency: &str) -> 
         return None;
     }
     let mut text = format!(
-        "with the predicted sizes of {} attempts: {} instead of {} GiB h asked",
-        count(would.attempts),
+        "with the predicted sizes of {}: {} instead of {} asked",
+        numbers::counted(would.attempts, "attempt"),
         amount(would.predicted_gib_hours),
-        amount(would.asked_gib_hours),
+        figures::gib_hours(would.asked_gib_hours),
     );
     if !currency.is_empty() && would.asked_money > 0.0 {
         let (predicted, asked) = (would.predicted_money, would.asked_money);
         let predicted = numbers::money(predicted, currency);
         let _written = write!(text, " ({predicted} instead of {})", numbers::money(asked, currency));
     }
-    let (would_fail, failed) = (count(would.would_fail), count(would.failed));
-    let _written = write!(text, ", {would_fail} instead of {failed} failures for memory");
+    let (would_fail, failed) = (count(would.would_fail), sums::memory_failures(would.failed));
+    let _written = write!(text, ", {would_fail} instead of {failed}");
     Some(text)
 }
 
@@ -203,13 +216,13 @@ mod tests {
             "attempts    1,234: 1,200 succeeded, 34 failed, 0 lost; 8 were retries\n",
             "failures    tool oom 30, infra 4\n",
             "retries     after infra 4; 2 helped; 3 were not made because a verdict said no\n",
-            "cpu         of 8.00 core h asked, 2.00 (25 %) used and 6.00 wasted\n",
-            "need / ask  0.31 on average, 1.20 at most\n",
-            "money       of 45.00 EUR, 12.30 EUR (27 %) wasted\n",
+            "cpu         of 8 core·h asked, 2 (25 %) put to use and 6 wasted\n",
+            "need / ask  31 % on average, 120 % at most\n",
+            "money       of 45 EUR, 12.3 EUR (27 %) wasted\n",
             "predicted   1,000 attempts: 97.1 % stayed within the limit, 80.0 % within the request, \
-             95.0 % within the time for 95 %; limits off by 2.00 x on average\n",
-            "would be    with the predicted sizes of 1,000 attempts: 40.00 instead of 100 GiB h asked \
-             (20.00 EUR instead of 45.00 EUR), 3 instead of 30 failures for memory\n",
+             95.0 % within the time for 95 %; limit and need differ by a factor of 2 on average\n",
+            "would be    with the predicted sizes of 1,000 attempts: 40 instead of 100 GiB·h asked \
+             (20 EUR instead of 45 EUR), 3 instead of 30 failures for memory\n",
         ] {
             assert!(text.contains(line), "{line:?} in {text}");
         }

@@ -193,9 +193,9 @@ impl Row {
             Cell::painted(share.map_or_else(|| "-".to_owned(), |share| format!("{} %", share / 10)), paint),
             numbers::bytes(self.running.need_bytes).into(),
             numbers::bytes(self.running.need_peak_bytes).into(),
-            self.running.memory_limit_bytes.map_or_else(|| "-".to_owned(), numbers::bytes).into(),
+            numbers::cell_bytes(self.running.memory_limit_bytes).into(),
             self.millicores
-                .map_or_else(|| "-".to_owned(), |cores| numbers::millicores(cores / 10 * 10))
+                .map_or_else(|| numbers::DASH.to_owned(), |cores| numbers::millicores(cores / 10 * 10))
                 .into(),
             numbers::millis(self.running.elapsed_ms).into(),
             Cell::painted(state.to_owned(), Paint::Bad),

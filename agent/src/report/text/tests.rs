@@ -45,11 +45,11 @@ fn good() -> Facts {
 fn a_good_build_says_everything_on_one_page() {
     let page = render(&good(), &Settings { style: Style::Text, utf8: true, ..Settings::default() }).unwrap();
     let expected = "\
-plimsoll: hdf5@1.14.6 ended with exit code 0 after 100.0 s; need 3.00 GiB of 16.0 GiB asked (19 %), high-water mark 8.00 GiB
-  memory    needed 3.00 GiB, asked 16.0 GiB (19 % of it needed), limit 4.00 GiB (75 % of it needed); high-water mark with files 8.00 GiB
+plimsoll: hdf5@1.14.6 ended with exit code 0 after 100.0 s; need 3.00 GiB of 16.00 GiB asked (19 %), high-water mark 8.00 GiB
+  memory    needed 3.00 GiB, asked for 16.00 GiB, limit 4.00 GiB (19 % of it needed); high-water mark with files 8.00 GiB
             ▂▄▆▂  full height is the limit, 4.00 GiB
             most in hdf5: build (3.00 GiB)
-  cpu       6 min 30 s in 1 min 40 s, 3.9 cores, asked 4.0; held back by the limit for 2.5 s
+  cpu       6 min 30 s in 1 min 40 s, 3.9 cores on average, asked 4; held back by the limit for 2.5 s
   phases                                            time most needed         cpu
             hdf5: build                       1 min 20 s    3.00 GiB  2 min 40 s
             hdf5: cmake                           10.0 s    1.00 GiB      20.0 s
@@ -74,7 +74,7 @@ fn a_killed_build_names_the_limit_and_the_verdict() {
         ..Verdict::default()
     });
     let page = body(&facts, true);
-    assert!(page.contains("  starved   1 min 01 s at its memory limit"), "{page}");
+    assert!(page.contains("  starved   1 min 1 s at its memory limit"), "{page}");
     let killed =
         "  killed    2 processes by the kernel, at a limit above the build's own, which others may share";
     assert!(page.contains(killed), "{page}");
@@ -82,7 +82,7 @@ fn a_killed_build_names_the_limit_and_the_verdict() {
         page.contains("  retry     yes, fewer jobs: oom (97 % sure, 2 attempts left); killed [2J at 4 GiB\n"),
         "{page}"
     );
-    assert!(page.contains("            cost: 0.500 GiB x h of memory, 0.000 core h\n"), "{page}");
+    assert!(page.contains("            cost: 0.5 GiB·h of memory, 0 core·h\n"), "{page}");
     assert!(page.contains("more memory than 3.00 GiB: it was held back there"), "{page}");
 }
 

@@ -110,6 +110,8 @@ fn totals(totals: &StatsTotals) -> pb::StatsTotals {
         asked_money: totals.asked_money,
         calibration: Some(calibration(totals)),
         would_have_been: Some(would_have_been(totals)),
+        memory_not_measured: totals.memory_not_measured,
+        cpu_not_measured: totals.cpu_not_measured,
     }
 }
 

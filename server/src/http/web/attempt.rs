@@ -6,6 +6,7 @@ use axum::{extract::Path, http::Uri};
 use maud::{Markup, html};
 use plimsoll_proto::{
     evidence::source_in_words,
+    figures, measured,
     reasons::{self, SizeKind},
     v1::{Action, GetAttemptRequest, GetAttemptResponse, Outcome, Prediction, Summary, Verdict},
 };
@@ -13,7 +14,7 @@ use plimsoll_proto::{
 use super::{
     asking::Asking,
     chart, flow,
-    numbers::{amount, bytes, cores, count, mean_cores, millis, percent, plural, share, some_bytes},
+    numbers::{bytes, cores, cores_named, count, micros, millis, percent, plural, some_cores},
     page::{Page, card, plain},
     times,
     trouble::Trouble,
@@ -55,35 +56,43 @@ pub(super) async fn show(Asking(parts): Asking, Path(id): Path<String>, uri: Uri
 }
 
 fn cards(summary: &Summary) -> Markup {
-    let resources = summary.resources.unwrap_or_default();
-    let asked = resources.memory_request_bytes.or(resources.memory_limit_bytes);
-    let used = mean_cores(summary.cpu_usec, summary.wall_ms);
-    let predicted = summary.predicted.unwrap_or_default();
+    let resources = summary.resources.as_ref();
+    let asked = measured::memory_asked(resources);
+    let predicted = measured::predicted(summary).unwrap_or_default();
     html! {
         dl.cards {
-            (card("Highest need", &bytes(summary.need_peak_bytes), &html! {
-                @if summary.censored { "stopped for memory: it needs more than this" }
+            (card("Highest need", &measured::need_words(summary), &html! {
+                @if summary.censored { "stopped for memory" }
                 @else if !summary.peak_phase.is_empty() { "in phase " (summary.peak_phase) }
-                @else { "mean " (bytes(summary.need_mean_bytes)) }
+                @else { "mean " (figures::known_bytes(measured::mean_need(summary))) }
             }))
-            (card("Asked for", &some_bytes(asked), &html! {
-                @if let Some(asked) = asked.filter(|asked| *asked > 0) {
-                    (share(super::numbers::float(summary.need_peak_bytes), super::numbers::float(asked))) " of it was needed"
-                } @else { "nobody said" }
-                @if let Some(limit) = resources.memory_limit_bytes { ", limit " (bytes(limit)) }
+            (card("Asked for", &asked.map_or_else(|| "nothing".to_owned(), |asked| bytes(asked.bytes)), &html! {
+                @match asked {
+                    Some(asked) if asked.is_limit => "its limit, without a request",
+                    Some(_) => @match resources.and_then(|resources| resources.memory_limit_bytes) {
+                        Some(limit) => { "limit " (bytes(limit)) }
+                        None => "no limit",
+                    },
+                    None => "neither request nor limit",
+                }
+                @if let Some(share) = measured::need_of_ask(summary) { "; " (percent(share)) " of it needed" }
             }))
             @if predicted.memory_limit_bytes > 0 {
                 (card("Predicted before it began", &bytes(predicted.memory_request_bytes), &html! {
                     "limit " (bytes(predicted.memory_limit_bytes))
-                    @if summary.need_peak_bytes > predicted.memory_limit_bytes { ": " strong { "too little" } }
-                    @else if !summary.censored && summary.outcome() != Outcome::Running { ": enough" }
+                    @match measured::limit_held(summary) {
+                        Some(true) if summary.outcome() != Outcome::Running => ": enough",
+                        Some(false) => { ": " strong { "too little" } }
+                        _ => {}
+                    }
                 }))
             }
-            (card("With page cache", &bytes(summary.memory_peak_bytes), &html! { "the kernel's high-water mark" }))
+            (card("With page cache", &figures::known_bytes(measured::memory_peak(summary)), &html! { "the kernel's high-water mark" }))
             (card("Took", &millis(summary.wall_ms), &html! { "began " (times::time(summary.started_unix_ms)) }))
-            (card("Mean CPU", &format!("{} cores", amount(used)), &html! {
-                "at most " (amount(summary.cpu_peak_cores))
-                @if let Some(asked) = resources.cpu_request_cores.or(resources.cpu_limit_cores) { ", asked for " (cores(asked)) }
+            (card("CPU", &measured::mean_cores(summary).map_or_else(|| figures::NOT_KNOWN.to_owned(), cores_named), &html! {
+                @if let Some(peak) = measured::peak_cores(summary) { "on average, " (cores(peak)) " at most" }
+                @else if measured::mean_cores(summary).is_some() { "on average" }
+                @if let Some(asked) = measured::cpu_asked(resources) { ", asked for " (cores(asked)) }
             }))
         }
     }
@@ -129,9 +138,9 @@ fn ending(summary: &Summary) -> Markup {
                 (some("Whole group killed", above(summary.oom_group_kill).map(|n| plural(n, "time", "times"))))
                 (some("Charges that failed", summary.reclaim_failures.map(|n| format!("{} without reclaim first", count(n)))))
                 (some("Starved for", above(summary.starved_ms).map(millis)))
-                (some("Stood still for memory", above(summary.memory_stall_usec).map(|usec| millis(usec / 1000))))
+                (some("Stood still for memory", above(summary.memory_stall_usec).map(micros)))
                 (some("Pages read again", above(summary.refaults).map(count)))
-                (some("Held back by the CPU limit", above(summary.throttled_usec).map(|usec| millis(usec / 1000))))
+                (some("Held back by the CPU limit", above(summary.throttled_usec).map(micros)))
                 dt { "Read from" } dd { (words::source(summary.source())) }
             }
         }
@@ -222,7 +231,7 @@ fn phases(summary: &Summary) -> Markup {
                                 td.n { (millis(phase.started_ms)) }
                                 td.n { (millis(phase.wall_ms)) }
                                 td.n { (bytes(phase.need_peak_bytes)) }
-                                td.n { (amount(mean_cores(phase.cpu_usec, phase.wall_ms))) }
+                                td.n { (some_cores(measured::cores_over(phase.cpu_usec, phase.wall_ms))) }
                             }
                         }
                     }

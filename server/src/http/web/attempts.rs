@@ -2,12 +2,15 @@
 
 use axum::http::Uri;
 use maud::{Markup, html};
-use plimsoll_proto::v1::{AttemptOrder, Cause, Filter, ListAttemptsRequest, Outcome, Summary};
+use plimsoll_proto::{
+    measured,
+    v1::{AttemptOrder, Cause, Filter, ListAttemptsRequest, Outcome, Summary},
+};
 
 use super::{
     asking::Asking,
     flow,
-    numbers::{amount, bytes, mean_cores, millis, some_bytes},
+    numbers::{millis, some_bytes, some_cores},
     page::{Page, empty, page},
     times,
     trouble::Trouble,
@@ -199,10 +202,10 @@ fn row(summary: &Summary, view: &View) -> Markup {
             td { (words::badge(summary.outcome(), summary.cause())) }
             td { (times::time(summary.started_unix_ms.saturating_add(summary.wall_ms))) }
             td.n { (millis(summary.wall_ms)) }
-            td.n { @if summary.censored { abbr title="It was stopped for memory: it needs more than this" { "> " } } (bytes(summary.need_peak_bytes)) }
-            td.n { (some_bytes(resources.memory_request_bytes.or(resources.memory_limit_bytes))) }
+            td.n { @if summary.censored { abbr title="It was stopped for memory: it needs more than this" { "> " } } (some_bytes(measured::need(summary))) }
+            td.n { (some_bytes(measured::memory_asked(Some(&resources)).map(|asked| asked.bytes))) }
             td.n { (some_bytes(resources.memory_limit_bytes)) }
-            td.n { @if summary.cpu_usec > 0 { (amount(mean_cores(summary.cpu_usec, summary.wall_ms))) } @else { "–" } }
+            td.n { (some_cores(measured::mean_cores(summary))) }
             td.n { @match jobs { Some(jobs) => (jobs), None => "–" } }
         }
     }

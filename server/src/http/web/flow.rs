@@ -99,10 +99,12 @@ impl Flow<'_> {
         let of = |pick: fn(&pb::StatsTotals) -> f64| self.totals().map(pick).collect::<Vec<_>>();
         let asked: f64 = self.totals().map(|totals| totals.memory_asked_gib_hours).sum();
         let series = if asked > 0.0 {
-            let useful =
-                of(|totals| (totals.memory_asked_gib_hours - totals.memory_wasted_gib_hours).max(0.0));
             vec![
-                Series { tone: Tone::Used, name: "put to use".into(), values: useful },
+                Series {
+                    tone: Tone::Used,
+                    name: "put to use".into(),
+                    values: of(|totals| totals.memory_used_of_asked_gib_hours),
+                },
                 Series {
                     tone: Tone::Waste,
                     name: "wasted".into(),
@@ -121,7 +123,8 @@ impl Flow<'_> {
             let (wasted, share) = (numbers::amount(wasted), numbers::share(wasted, asked));
             format!("{wasted} of {} GiB·h that were asked for were wasted ({share}).", numbers::amount(asked))
         } else {
-            "No attempt said what it asked for, so only what was used is shown.".to_owned()
+            "No attempt told both what it asked for and what it needed, so only what was used is shown."
+                .to_owned()
         };
         let named = Named { id: "memory-flow", title: "Memory asked for", unit: "GiB·h" };
         self.stacked(named, description, &series)
@@ -158,7 +161,7 @@ impl Flow<'_> {
         let most: Vec<String> = sums.iter().take(CAUSES).map(said).collect();
         let description = match all {
             0 => "Nothing failed.".to_owned(),
-            all => format!("{} failures: {}.", numbers::count(all), most.join(", ")),
+            all => format!("{}: {}.", plimsoll_proto::figures::counted(all, "failure"), most.join(", ")),
         };
         let named = Named { id: "failures", title: "Failures by cause", unit: ATTEMPTS };
         self.stacked(named, description, &series)
@@ -251,6 +254,7 @@ mod tests {
             failed: 5,
             oom: 2,
             memory_asked_gib_hours: 10.0,
+            memory_used_of_asked_gib_hours: 6.0,
             memory_wasted_gib_hours: 4.0,
             causes: vec![
                 pb::CauseCount { cause: Cause::Oom.into(), count: 2 },
@@ -298,6 +302,7 @@ mod tests {
     fn one_day_of_a_huge_ask_does_not_flatten_the_others_and_is_told() {
         let asked = |asked| pb::StatsTotals {
             memory_asked_gib_hours: asked,
+            memory_used_of_asked_gib_hours: asked / 2.0,
             memory_wasted_gib_hours: asked / 2.0,
             ..pb::StatsTotals::default()
         };

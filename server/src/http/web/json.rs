@@ -117,7 +117,7 @@ mod tests {
             key: Some(Key { r#ref: "main".into(), labels: labels.into(), ..Key::default() }),
             outcome: Outcome::Failed.into(),
             cause: Cause::DiskFull.into(),
-            cpu_peak_cores: f64::NAN,
+            cpu_peak_cores: Some(f64::NAN),
             oom_kill: Some(0),
             ..Summary::default()
         };

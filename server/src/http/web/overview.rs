@@ -2,12 +2,16 @@
 
 use axum::http::Uri;
 use maud::{Markup, html};
-use plimsoll_proto::v1::{self as pb, GroupBy, StatsTotals};
+use plimsoll_proto::{
+    figures::{self, NOT_KNOWN},
+    sums,
+    v1::{self as pb, GroupBy, StatsTotals},
+};
 
 use super::{
     super::Parts,
     flow::{self, Flow, told},
-    numbers::{amount, bytes, core_hours, count, percent, plural, share, share_of},
+    numbers::{amount, bytes, count, of_asked, percent, rate, share, share_of, some_bytes},
     page::{Page, card, empty, page},
     times,
     trouble::Trouble,
@@ -52,7 +56,11 @@ pub(super) async fn show(parts: &Parts, uri: &Uri) -> Result<Page, Trouble> {
 }
 
 fn cards(totals: &StatsTotals, currency: &str, running: usize, view: &View) -> Markup {
-    let used = share(totals.memory_used_of_asked_gib_hours, totals.memory_asked_gib_hours);
+    let known = |share: Option<f64>| share.map_or_else(|| NOT_KNOWN.to_owned(), percent);
+    let asked = totals.memory_asked_gib_hours;
+    let over_time = sums::memory_over_time(totals).map_or_else(|| NOT_KNOWN.to_owned(), figures::gib_hours);
+    let wasted =
+        if asked > 0.0 { figures::gib_hours(totals.memory_wasted_gib_hours) } else { NOT_KNOWN.to_owned() };
     let money = |money: f64| html! { @if !currency.is_empty() { ", " (amount(money)) " " (currency) } };
     html! {
         dl.cards.eight {
@@ -64,33 +72,35 @@ fn cards(totals: &StatsTotals, currency: &str, running: usize, view: &View) -> M
                 a href=(view.link("/attempts", &[("cause", "OOM")])) { (count(totals.oom)) " out of memory" } ", "
                 a href=(view.link("/attempts", &[("cause", "STARVED")])) { (count(totals.starved)) " starved of it" }
             }))
-            (card("Memory wasted", &format!("{} GiB·h", amount(totals.memory_wasted_gib_hours)), &html! {
-                @if totals.memory_asked_gib_hours > 0.0 {
-                    (share(totals.memory_wasted_gib_hours, totals.memory_asked_gib_hours)) " of what was asked for"
+            (card("Memory wasted", &wasted, &html! {
+                @if asked > 0.0 {
+                    (known(sums::memory_wasted(totals))) " of what was asked for"
                     (money(totals.wasted_money))
-                } @else { "no attempt said what it asked for" }
+                } @else { "no attempt told both what it asked for and what it needed" }
             }))
-            (card("Memory put to use", &used, &html! {
-                "of " (amount(totals.memory_asked_gib_hours)) " GiB·h asked; "
-                (amount(totals.memory_used_gib_hours)) " GiB·h used in all"
+            (card("Memory put to use", &known(sums::memory_used(totals)), &html! {
+                "of " (figures::gib_hours(asked)) " asked; need over time " (over_time)
             }))
-            (card("CPU used", &core_hours(totals.cpu_core_hours), &html! {
+            (card("CPU used", &sums::cpu_time_words(totals), &html! {
                 @if totals.cpu_asked_core_hours > 0.0 {
-                    (share(totals.cpu_used_of_asked_core_hours, totals.cpu_asked_core_hours)) " of what was asked for"
+                    (known(sums::cpu_used(totals))) " of what was asked for was put to use"
                 } @else { "over " (amount(totals.wall_hours)) " h of builds" }
             }))
             (card("Retries", &count(totals.retries), &html! {
                 (count(totals.retries_helped)) " helped, " (count(totals.retries_avoided)) " avoided"
             }))
-            (card("Highest need", &bytes(totals.need_peak_max_bytes), &html! {
-                @if totals.need_over_ask_max > 0.0 {
-                    "need over ask: " (percent(totals.need_over_ask_mean)) " on average, "
-                    (percent(totals.need_over_ask_max)) " at most"
-                } @else { "of one attempt" }
+            (card("Highest need", &figures::known_bytes(sums::highest_need(totals)), &html! {
+                "need over ask: " (sums::need_over_ask_words(totals))
             }))
             (card("Running now", &count(numbers_of(running)), &html! { a href=(view.link("/running", &[])) { "Look at them" } }))
         }
+        (left_out(totals))
     }
+}
+
+/// What the sums above it are not over.
+pub(super) fn left_out(totals: &StatsTotals) -> Markup {
+    html! { @if let Some(text) = sums::left_out(totals) { p.quiet { (words::sentence(&text)) } } }
 }
 
 fn numbers_of(running: usize) -> u64 {
@@ -107,15 +117,15 @@ fn saved(totals: &StatsTotals, currency: &str) -> Markup {
     html! {
         @if calibration.attempts > 0 || would.attempts > 0 {
             h2 { "What predictions are worth" }
-            p.why { "What was predicted before each attempt began, held against what came." }
+            p.why { "What was predicted before each attempt began, against what came." }
             dl.cards {
                 @if would.attempts > 0 {
-                    (card("Asked with predicted sizes", &format!("{} GiB·h", amount(would.predicted_gib_hours)), &html! {
-                        "instead of " (amount(would.asked_gib_hours)) ", over " (plural(would.attempts, "attempt", "attempts"))
+                    (card("Asked with predicted sizes", &figures::gib_hours(would.predicted_gib_hours), &html! {
+                        "instead of " (amount(would.asked_gib_hours)) ", over " (figures::counted(would.attempts, "attempt"))
                     }))
                     (card(if less >= 0.0 { "That is less by" } else { "That is more by" },
                         &share(less.abs(), would.asked_gib_hours), &html! {
-                        (amount(less.abs())) " GiB·h"
+                        (figures::gib_hours(less.abs()))
                         @if !currency.is_empty() { ", " (amount(money.abs())) " " (currency) @if money < 0.0 { " more" } @else { " less" } }
                     }))
                     (card("Would fail for memory", &count(would.would_fail), &html! {
@@ -123,12 +133,14 @@ fn saved(totals: &StatsTotals, currency: &str) -> Markup {
                     }))
                 }
                 @if calibration.attempts > 0 {
-                    (card("Stayed below the predicted limit", &share_of(calibration.within_limit, calibration.attempts), &html! {
-                        "of " (plural(calibration.attempts, "attempt", "attempts")) "; off by a factor of "
-                        (amount(calibration.error_log2_mean.exp2())) " on average"
+                    (card("Stayed below the predicted limit", &rate(calibration.within_limit, calibration.attempts), &html! {
+                        "of " (figures::counted(calibration.attempts, "attempt"))
+                        @if let Some(factor) = sums::limit_factor(&calibration) {
+                            "; limit and need differ by a factor of " (amount(factor)) " on average"
+                        }
                     }))
                     @if calibration.timed > 0 {
-                        (card("Ended within the predicted p95", &share_of(calibration.within_wall_p95, calibration.timed), &html! {
+                        (card("Ended within the predicted p95", &rate(calibration.within_wall_p95, calibration.timed), &html! {
                             "of " (count(calibration.timed)) " that succeeded; 95 % is right"
                         }))
                     }
@@ -142,7 +154,7 @@ fn worst(stats: &pb::GetStatsResponse, view: &View) -> Markup {
     let all = stats.totals.clone().unwrap_or_default();
     let mut groups: Vec<(&str, &StatsTotals)> =
         told(&stats.groups).filter_map(|group| Some((&*group.name, group.totals.as_ref()?))).collect();
-    // where nobody said what was asked for, nothing is wasted and the use is worth a look
+    // where no attempt said what it asked for, nothing is wasted and the use is worth a look
     let wasted = all.memory_wasted_gib_hours > 0.0;
     let (title, head) = if wasted {
         ("Packages that waste most", "Wasted GiB·h")
@@ -172,7 +184,7 @@ fn worst(stats: &pb::GetStatsResponse, view: &View) -> Markup {
                             }
                             td.n { (count(totals.attempts)) }
                             td.n { (count(totals.failed)) }
-                            td.n { (bytes(totals.need_peak_max_bytes)) }
+                            td.n { (some_bytes(sums::highest_need(totals))) }
                         }
                     }
                 }
@@ -209,7 +221,7 @@ async fn by(parts: &Parts, view: &View, group_by: GroupBy) -> Result<Markup, Tro
                                 th scope="row" { @if group.name.is_empty() { span.quiet { "not known" } } @else { a href=(link(&group.name)) { (group.name) } } }
                                 td.n { (count(totals.attempts)) }
                                 td.n { (share_of(totals.failed, totals.attempts)) }
-                                td.n { (amount(totals.memory_wasted_gib_hours)) }
+                                td.n { (of_asked(totals.memory_wasted_gib_hours, totals.memory_asked_gib_hours)) }
                             }
                         }
                     }
@@ -235,8 +247,8 @@ pub(super) fn moved(regressions: &[pb::Regression], view: &View) -> Markup {
                         @for one in regressions.iter().take(WORST) {
                             tr {
                                 th scope="row" { (one.key) }
-                                td { a href=(view.attempt(&one.attempt)) { (times::time(one.ended_unix_ms)) } }
-                                td.n { "× " (amount(one.factor)) }
+                                td { a href=(view.attempt(&one.attempt)) { (times::time(one.ended_unix_ms)) } " " span.quiet { (sums::moved_over(one)) } }
+                                td.n { (figures::times(one.factor)) }
                                 td.n { (bytes(one.before_bytes)) }
                                 td.n { (bytes(one.now_bytes)) }
                                 td.text { @if one.changed.is_empty() { (words::change(one.kind())) ", nothing in its key" } @else { (one.changed) } }

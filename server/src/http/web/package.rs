@@ -6,7 +6,10 @@ mod groups;
 use axum::{extract::Path, http::Uri};
 use maud::{Markup, html};
 use plimsoll_proto::{
+    figures::{self, NOT_KNOWN},
+    measured,
     reasons::{self, SizeKind},
+    sums,
     v1::{
         self as pb, ExplainResponse, Filter, GetStatsResponse, GroupBy, ListAttemptsRequest, PredictRequest,
         StatsTotals, Summary,
@@ -18,7 +21,7 @@ use super::{
     asking::Asking,
     attempts,
     flow::{self, Flow},
-    numbers::{amount, bytes, core_hours, count, millis, percent, share, share_of},
+    numbers::{amount, bytes, count, millis, of_asked, percent, share_of, some_bytes},
     overview,
     page::{Page, card, empty, page},
     trouble::Trouble,
@@ -98,21 +101,24 @@ pub(super) async fn explained(
 fn cards(totals: &StatsTotals) -> Markup {
     html! {
         dl.cards {
-            (card("Attempts ended", &count(totals.attempts), &html! { (count(totals.retries)) " of them retries" }))
+            (card("Attempts ended", &count(totals.attempts), &html! { (figures::counted_as(totals.retries, "of them a retry", "of them retries")) }))
             (card("Failed", &share_of(totals.failed, totals.attempts), &html! {
                 (count(totals.failed)) ", of which " (count(totals.oom + totals.starved)) " for memory"
             }))
-            (card("Memory wasted", &format!("{} GiB·h", amount(totals.memory_wasted_gib_hours)), &html! {
-                (share(totals.memory_wasted_gib_hours, totals.memory_asked_gib_hours)) " of what was asked for"
+            (card("Memory wasted", &sums::memory_wasted(totals).map_or_else(|| NOT_KNOWN.to_owned(), |_| figures::gib_hours(totals.memory_wasted_gib_hours)), &html! {
+                @match sums::memory_wasted(totals) {
+                    Some(share) => { (percent(share)) " of what was asked for" }
+                    None => "no attempt told both what it asked for and what it needed",
+                }
             }))
-            (card("Highest need", &bytes(totals.need_peak_max_bytes), &html! {
-                @if totals.need_over_ask_max > 0.0 { (percent(totals.need_over_ask_max)) " of what was asked for, at most" }
-                @else { "of one attempt" }
+            (card("Highest need", &figures::known_bytes(sums::highest_need(totals)), &html! {
+                "need over ask: " (sums::need_over_ask_words(totals))
             }))
-            (card("CPU used", &core_hours(totals.cpu_core_hours), &html! {
+            (card("CPU used", &sums::cpu_time_words(totals), &html! {
                 "over " (amount(totals.wall_hours)) " h of builds"
             }))
         }
+        (overview::left_out(totals))
     }
 }
 
@@ -146,7 +152,12 @@ fn jobs(explained: &ExplainResponse) -> Markup {
     let Some(curve) = &explained.jobs else { return Markup::default() };
     html! {
         h2 { "At other numbers of build jobs" }
-        @if curve.points.len() > 1 { (charts::jobs(curve).figure()) } @else { p.why { (words::sentence(&curve.reason)) } }
+        @if measured::is_curve(curve) { (charts::jobs(curve).figure()) } @else {
+            p.why { (words::sentence(&curve.reason)) }
+            @if !curve.points.is_empty() {
+                div.scroll tabindex="0" role="region" aria-label="Build jobs that were tried" { (charts::jobs_table(curve)) }
+            }
+        }
     }
 }
 
@@ -169,8 +180,8 @@ fn by_version(versions: &GetStatsResponse) -> Markup {
                             th scope="row" { @if name.is_empty() { span.quiet { "not known" } } @else { (name) } }
                             td.n { (count(totals.attempts)) }
                             td.n { (share_of(totals.failed, totals.attempts)) }
-                            td.n { (bytes(totals.need_peak_max_bytes)) }
-                            td.n { (amount(totals.memory_wasted_gib_hours)) }
+                            td.n { (some_bytes(sums::highest_need(totals))) }
+                            td.n { (of_asked(totals.memory_wasted_gib_hours, totals.memory_asked_gib_hours)) }
                             td.n { (millis(mean_ms(totals))) }
                         }
                     } }
@@ -181,8 +192,7 @@ fn by_version(versions: &GetStatsResponse) -> Markup {
 }
 
 fn mean_ms(totals: &StatsTotals) -> u64 {
-    let hours = totals.wall_hours / super::numbers::float(totals.attempts.max(1));
-    crate::domain::Millis::from_f64(hours * 3_600_000.0).0
+    crate::domain::Millis::from_f64(sums::mean_wall_ms(totals).unwrap_or(0.0)).0
 }
 
 /// The attempts that the prediction learnt from.

@@ -2,13 +2,16 @@
 
 use axum::http::Uri;
 use maud::{Markup, html};
-use plimsoll_proto::v1::{self as pb, Group, GroupBy, StatsTotals};
+use plimsoll_proto::{
+    figures, sums,
+    v1::{self as pb, Group, GroupBy, StatsTotals},
+};
 
 use super::{
     super::Parts,
     asking::Asking,
     flow::{self, OTHERS},
-    numbers::{amount, bytes, count, percent, share, share_of},
+    numbers::{DASH, amount, count, of_asked, share_of, some_bytes, some_percent},
     page::{Page, empty, page},
     table::{Sort, head, pages},
     trouble::Trouble,
@@ -25,9 +28,7 @@ type Column = (&'static str, &'static str, fn(&StatsTotals) -> f64);
 const COLUMNS: [Column; 7] = [
     ("waste", "Wasted GiB·h", |totals| totals.memory_wasted_gib_hours),
     ("asked", "Asked GiB·h", |totals| totals.memory_asked_gib_hours),
-    ("used", "Put to use", |totals| {
-        totals.memory_used_of_asked_gib_hours / totals.memory_asked_gib_hours.max(1e-9)
-    }),
+    ("used", "Put to use", |totals| sums::memory_used(totals).unwrap_or(0.0)),
     ("need", "Highest need", |totals| super::numbers::float(totals.need_peak_max_bytes)),
     ("cpu", "CPU core·h", |totals| totals.cpu_core_hours),
     ("attempts", "Attempts", |totals| super::numbers::float(totals.attempts)),
@@ -143,15 +144,14 @@ fn table(shown: &[Group], sort: Sort<'_>, query: &Query, view: &View) -> Markup 
 
 fn row(group: &Group, view: &View) -> Markup {
     let totals = group.totals.clone().unwrap_or_default();
-    let used = totals.memory_used_of_asked_gib_hours / totals.memory_asked_gib_hours;
     html! {
         tr {
             th scope="row" { a href=(view.package(&group.name)) { (group.name) } }
-            td.n { (amount(totals.memory_wasted_gib_hours)) }
-            td.n { (amount(totals.memory_asked_gib_hours)) }
-            td.n { @if used.is_finite() { (percent(used)) } @else { "–" } }
-            td.n { (bytes(totals.need_peak_max_bytes)) }
-            td.n { @if totals.cpu_core_hours > 0.0 { (amount(totals.cpu_core_hours)) } @else { "–" } }
+            td.n { (of_asked(totals.memory_wasted_gib_hours, totals.memory_asked_gib_hours)) }
+            td.n { (of_asked(totals.memory_asked_gib_hours, totals.memory_asked_gib_hours)) }
+            td.n { (some_percent(sums::memory_used(&totals))) }
+            td.n { (some_bytes(sums::highest_need(&totals))) }
+            td.n { (sums::cpu_time(&totals).map_or_else(|| DASH.to_owned(), amount)) }
             td.n { (count(totals.attempts)) }
             td.n {
                 @if totals.failed == 0 { "0" } @else { (count(totals.failed)) " (" (share_of(totals.failed, totals.attempts)) ")" }
@@ -166,8 +166,8 @@ fn rest(others: &Group) -> Markup {
         p.quiet {
             "These are the packages that waste most. All others together wasted "
             (amount(totals.memory_wasted_gib_hours)) " GiB·h ("
-            (share(totals.memory_wasted_gib_hours, totals.memory_asked_gib_hours)) " of what they asked for) in "
-            (count(totals.attempts)) " attempts. Search for the whole name of one to see it."
+            (some_percent(sums::memory_wasted(&totals))) " of what they asked for) in "
+            (figures::counted(totals.attempts, "attempt")) ". Search for the whole name of one to see it."
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use axum::http::Uri;
 use maud::{Markup, html};
-use plimsoll_proto::v1 as pb;
+use plimsoll_proto::{measured, v1 as pb};
 
 use super::{
     asking::Asking,
     flow,
-    numbers::{amount, bytes, count, mean_cores, millis, some_bytes},
+    numbers::{bytes, count, millis, some_bytes, some_cores},
     page::{Page, live},
     trouble::Trouble,
     view::View,
@@ -76,9 +76,9 @@ fn row(one: &pb::Running, view: &View) -> Markup {
                     meter min="0" max=(limit) value=(one.need_peak_bytes.min(limit)) aria-hidden="true" {}
                 }
             }
-            td.n { (bytes(one.memory_bytes)) }
+            td.n { (bytes(measured::running_memory(one))) }
             td.n { (some_bytes(one.memory_limit_bytes)) }
-            td.n { (amount(mean_cores(one.cpu_usec, one.elapsed_ms))) }
+            td.n { (some_cores(measured::running_cores(one))) }
             td {
                 @if one.starved { span.badge.bad { span aria-hidden="true" { "! " } "starved" } }
                 @else { (words::badge(pb::Outcome::Running, pb::Cause::Unspecified)) }

@@ -91,7 +91,7 @@ fn a_limit_beyond_all_that_was_tried_is_not_filled_by_a_guess() {
     let history = history([1, 2, 1, 2].into_iter().enumerate().map(|(id, jobs)| known(id, jobs)));
     let curve = curve(&history, Some(1 << 20));
     assert_eq!(curve.most_that_fit, Some(4), "twice the most that was tried");
-    assert!(curve.reason.contains("-j4 fits 1024.00 GiB"), "{}", curve.reason);
+    assert!(curve.reason.contains("-j4 fits 1.00 TiB"), "{}", curve.reason);
     assert!(curve.reason.contains("more is too far from what was tried"), "{}", curve.reason);
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use plimsoll_proto::figures;
+
 use super::tried::Tried;
 use crate::domain::{CurveKnown, JobsCurve, JobsPoint};
 
@@ -16,8 +18,9 @@ pub(super) fn reason(tried: &Tried<'_>, curve: &JobsCurve, usual: u32, most_trie
     if let Some(point) = curve.cheapest.and_then(|jobs| at(curve, jobs)) {
         let _written = write!(
             text,
-            "; -j{} holds least memory over its time ({:.3} GiB h)",
-            point.jobs, point.held_gib_hours
+            "; -j{} holds least memory over its time ({})",
+            point.jobs,
+            figures::gib_hours(point.held_gib_hours)
         );
     }
     text
@@ -28,10 +31,7 @@ fn at(curve: &JobsCurve, jobs: u32) -> Option<&JobsPoint> {
 }
 
 fn known(tried: &Tried<'_>, curve: &JobsCurve) -> String {
-    let attempts = match tried.attempts() {
-        1 => "1 attempt".to_owned(),
-        count => format!("{count} attempts"),
-    };
+    let attempts = figures::counted(tried.attempts() as u64, "attempt");
     let of = format!("{attempts} of {}", curve.rung.describe());
     let range =
         match (curve.points.iter().find(|p| p.attempts > 0), curve.points.iter().rfind(|p| p.attempts > 0)) {

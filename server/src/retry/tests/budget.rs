@@ -84,9 +84,11 @@ fn a_retry_has_a_price_and_waiting_saves_some_of_it() {
     };
     let verdict = judged(&infra);
     let (next, cost) = (verdict.next.unwrap(), verdict.outlook.cost.unwrap());
-    let hours = Millis(next.wall_p50.value).hours();
-    assert!((cost.memory_gib_h - 200.0 / 1024.0 * hours).abs() < 1e-9, "{cost:?}");
-    assert!((cost.cpu_core_h - hours).abs() < 1e-9, "{cost:?}");
+    let measured = failed(Some(0));
+    let hours = measured.wall.hours();
+    let memory = Bytes(next.memory_request.value).gib_hours(measured.wall);
+    assert!((cost.memory_gib_h - memory).abs() < 1e-9, "a default time says nothing of this build: {cost:?}");
+    assert!((cost.cpu_core_h - hours).abs() < 1e-9, "one core was asked for: {cost:?}");
     assert!(verdict.outlook.wait.0 > 20_000);
     assert!((verdict.outlook.waiting_saves_gib_h - cost.memory_gib_h / 2.0).abs() < 1e-9);
     let no = judged(&code(2, "a.c:3:1: error: no")).outlook;

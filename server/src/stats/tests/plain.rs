@@ -13,13 +13,21 @@ pub(super) fn plainly(
         let mut add = |name, value: f64| *sums.entry(name).or_insert(0.0) += value;
         let (hours, succeeded) = (attempt.wall.hours(), attempt.outcome == Outcome::Succeeded);
         let (gib_price, core_price) = if attempt.opening.pool == "big" { (0.02, 0.3) } else { (0.01, 0.1) };
-        let (used, cpu) = (attempt.need_mean.gib_hours(attempt.wall), attempt.cpu.as_f64() / 3.6e9);
+        let used = attempt.measured_need_mean().map(|need| need.gib_hours(attempt.wall));
+        let cpu = attempt.measured_cpu().map(|cpu| cpu.as_f64() / 3.6e9);
+        // what was asked for and what of it was wasted, where both are known
+        let held = |asked: Option<f64>, used: Option<f64>| {
+            let (asked, used) = (asked?, used?);
+            Some((asked, if succeeded { (asked - used).max(0.0) } else { asked }))
+        };
         add("attempts", 1.0);
         add("succeeded", f64::from(succeeded));
         add("oom", f64::from(attempt.cause == Some(Cause::Oom)));
         add("wall", hours);
-        add("used", used);
-        add("cpu", cpu);
+        add("used", used.unwrap_or(0.0));
+        add("cpu", cpu.unwrap_or(0.0));
+        add("memory not measured", f64::from(used.is_none()));
+        add("cpu not measured", f64::from(cpu.is_none()));
         add("refused", f64::from(refused.contains(&attempt.attempt.as_str().parse().unwrap())));
         if let Some(original) = &attempt.retries {
             let cause = all.iter().find(|other| other.attempt == *original).and_then(|other| other.cause);
@@ -28,21 +36,23 @@ pub(super) fn plainly(
             add("helped", f64::from(succeeded));
         }
         if let Some(asked) = attempt.resources.memory_asked() {
-            let held = asked.gib_hours(attempt.wall);
-            let wasted = if succeeded { (held - used).max(0.0) } else { held.max(used) };
-            add("asked", held);
-            add("wasted", wasted);
-            add("money", wasted * gib_price);
+            if let Some((asked, wasted)) = held(Some(asked.gib_hours(attempt.wall)), used) {
+                add("asked", asked);
+                add("put to use", asked - wasted);
+                add("wasted", wasted);
+                add("money", wasted * gib_price);
+            }
             add("over", attempt.need_peak.as_f64() / asked.as_f64());
             add("askers", 1.0);
         }
-        if let Some(cores) = attempt.resources.cpu_asked() {
-            let held = cores.0 * hours;
-            let wasted = if succeeded { (held - cpu).max(0.0) } else { held.max(cpu) };
+        let cores = attempt.resources.cpu_asked();
+        if let Some((asked, wasted)) = held(cores.map(|cores| cores.0 * hours), cpu) {
+            add("cpu put to use", asked - wasted);
             add("cpu wasted", wasted);
             add("money", wasted * core_price);
         }
-        if let Some(predicted) = attempt.opening.predicted.filter(|_| attempt.teaches_memory()) {
+        let learnt = attempt.opening.predicted.filter(|predicted| !predicted.is_default);
+        if let Some(predicted) = learnt.filter(|_| attempt.teaches_memory()) {
             let (limit, cut) = (predicted.memory_limit, attempt.censored);
             add("calibrated", f64::from(!cut || attempt.need_peak >= limit));
             add("within", f64::from(!cut && attempt.need_peak <= limit));
@@ -71,7 +81,11 @@ pub(super) fn said(totals: &StatsTotals) -> BTreeMap<&'static str, f64> {
         ("retries of oom", whole(of_oom)),
         ("helped", whole(totals.retries_helped)),
         ("asked", totals.memory_asked_gib_hours),
+        ("put to use", totals.memory_used_of_asked_gib_hours),
         ("wasted", totals.memory_wasted_gib_hours),
+        ("memory not measured", whole(totals.memory_not_measured)),
+        ("cpu not measured", whole(totals.cpu_not_measured)),
+        ("cpu put to use", totals.cpu_used_of_asked_core_hours),
         ("money", totals.wasted_money),
         ("over", askers.0),
         ("cpu wasted", totals.cpu_wasted_core_hours),

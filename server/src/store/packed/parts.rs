@@ -49,6 +49,8 @@ pub(super) struct PackedPrediction {
     cpu_request: f64,
     #[prost(uint64, tag = "4")]
     wall_p95: u64,
+    #[prost(bool, tag = "5")]
+    is_default: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -135,6 +137,7 @@ impl PackedPrediction {
             memory_limit: predicted.memory_limit.0,
             cpu_request: predicted.cpu_request.0,
             wall_p95: predicted.wall_p95.0,
+            is_default: predicted.is_default,
         }
     }
 
@@ -144,6 +147,7 @@ impl PackedPrediction {
             memory_limit: Bytes(self.memory_limit),
             cpu_request: Cores(self.cpu_request),
             wall_p95: Millis(self.wall_p95),
+            is_default: self.is_default,
         }
     }
 }

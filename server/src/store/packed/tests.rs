@@ -48,7 +48,7 @@ prop_compose! {
             started_unix_ms: n[11],
             origin: some(12).map(|n| Origin { session: SessionId::parse(&n.to_string()).unwrap(), started_unix_ms: n }),
             opening: Opening { ticket: None, pool: n[4].to_string(), untrusted: set(4), proven: set(9), predicted: some(15).map(|n| Predicted {
-                memory_request: Bytes(n), memory_limit: Bytes(n / 2), cpu_request: Cores(f64::from(status)), wall_p95: Millis(n / 3) }) },
+                memory_request: Bytes(n), memory_limit: Bytes(n / 2), cpu_request: Cores(f64::from(status)), wall_p95: Millis(n / 3), is_default: set(11) }) },
             wall: Millis(n[13]), cpu: CpuMicros(n[14]), cpu_peak: Cores(f64::from(status) / 3.0),
             samples: n[16], samples_lost: n[17], need_peak: Bytes(n[18]), need_mean: Bytes(n[19]), memory_peak: Bytes(n[20]),
             oom_kill: some(21), reclaim_failures: some(22),
@@ -123,6 +123,7 @@ fn the_numbers_that_format_3_got_after_its_store_was_kept_stay_what_they_are() {
         memory_limit: Bytes(2),
         cpu_request: Cores(0.5),
         wall_p95: Millis(3),
+        is_default: false,
     };
     let opening =
         Opening { pool: "large".into(), untrusted: true, predicted: Some(predicted), ..Opening::default() };

@@ -9,7 +9,7 @@ pub(in crate::ask) fn summary() -> Summary {
         attempt: "gitlab:7".to_owned(),
         key: Some(Key { package: "zlib".to_owned(), version: "1.3".to_owned(), ..Key::default() }),
         wall_ms: 61_000,
-        need_peak_bytes: 1 << 30,
+        need_peak_bytes: Some(1 << 30),
         oom_kill: Some(1),
         outcome: Outcome::Failed.into(),
         cause: Cause::Oom.into(),
@@ -40,9 +40,10 @@ fn an_attempt_is_drawn_and_described() {
         "where       pool bi g\n",
         "result      failed, oom (exit 2)\n",
         "time        2025-11-21 09:06 UTC, after 1 min 1 s\n",
-        "needed more than 1.00 GiB",
-        "1 killed for memory",
-        "need        ▁▄█  full height: 8 B\n",
+        "needed more than 1.00 GiB (mean not known), 1.00 GiB with page cache; asked for nothing; ",
+        "cpu         not known\n",
+        "1 process killed for memory",
+        "need        ▁▁█  full height: 1.00 GiB\n",
     ] {
         assert!(text.contains(expected), "{expected:?} in {text}");
     }
@@ -107,7 +108,7 @@ fn what_held_it_back_and_whose_limit_killed_is_said_only_if_known() {
     let show = |summary| show(&GetAttemptResponse { summary: Some(summary), ..Default::default() });
     let plain = show(summary());
     assert!(!plain.contains("held back") && !plain.contains("phases"), "{plain}");
-    assert!(plain.contains("1 killed for memory\n"), "{plain}");
+    assert!(plain.contains("1 process killed for memory\n"), "{plain}");
     let zeros = Summary { starved_ms: Some(0), throttled_usec: Some(0), ..summary() };
     assert!(!show(zeros).contains("held back"));
     let held = Summary {
@@ -120,5 +121,5 @@ fn what_held_it_back_and_whose_limit_killed_is_said_only_if_known() {
     let text = show(held);
     let line = "held back   starved for 12.0 s, stalled for memory for 4.2 s, throttled for 0.5 s over all processors\n";
     assert!(text.contains(line), "{text}");
-    assert!(text.contains("1 killed for memory because the machine had none left\n"), "{text}");
+    assert!(text.contains("1 process killed for memory because the machine had none left\n"), "{text}");
 }

@@ -1,11 +1,15 @@
 //! Memory and CPU of one attempt over its time.
 
 use maud::html;
-use plimsoll_proto::v1::{Sample, Summary};
+use plimsoll_proto::{
+    figures, measured,
+    series::{self, SeriesPoint},
+    v1::{Sample, Summary},
+};
 
 use super::super::{
     chart::{Axis, Chart, Layer, Tone},
-    numbers::{amount, bytes, float, millis},
+    numbers::{bytes, cores, float, micros, millis},
 };
 
 const MIB: f64 = 1_048_576.0;
@@ -18,23 +22,24 @@ pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
     let resources = summary.resources.unwrap_or_default();
     let limit = resources.memory_limit_bytes.map(float);
     let asked = resources.memory_request_bytes.map(float).filter(|asked| Some(*asked) != limit);
-    let memory_max = series.iter().map(|row| row.memory_bytes).max().map_or(0.0, float);
-    let used = memory_max.max(float(summary.need_peak_bytes));
+    let points = series::points(series, summary);
+    let need = measured::need(summary).unwrap_or(0);
+    let used = points.iter().map(|point| point.memory).max().unwrap_or(0).max(need);
+    let used = float(used);
     // a limit far above everything would press the rest flat: it is told in words alone
     let near = |level: &f64| *level <= used * 6.0;
     let (limit_drawn, asked_drawn) = (limit.filter(near), asked.filter(near));
     let highest = [limit_drawn, asked_drawn].into_iter().flatten().fold(used, f64::max);
     let (scale, unit) = if highest >= IN_GIB { (IN_GIB, "GiB") } else { (MIB, "MiB") };
-    let at = |row: &Sample, memory: u64| (float(row.elapsed_ms), float(memory) / scale);
-    let need = |row: &Sample| row.need_max_bytes.unwrap_or_default().max(row.need_bytes);
+    let at = |point: &SeriesPoint, memory: u64| (float(point.elapsed_ms), float(memory) / scale);
     let mut layers = bands(summary);
     layers.push(Layer::Area {
         tone: Tone::Memory,
-        points: series.iter().map(|row| at(row, row.memory_bytes)).collect(),
+        points: points.iter().map(|point| at(point, point.memory)).collect(),
     });
     layers.push(Layer::Line {
         tone: Tone::Need,
-        points: series.iter().map(|row| at(row, need(row))).collect(),
+        points: points.iter().map(|point| at(point, point.need)).collect(),
     });
     let mut legend = vec![(Tone::Need, "need".to_owned()), (Tone::Memory, "with page cache".to_owned())];
     for (tone, name, level) in [(Tone::Limit, "limit", limit_drawn), (Tone::Ask, "request", asked_drawn)] {
@@ -43,15 +48,21 @@ pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
             legend.push((tone, format!("{name} {}", in_words(level))));
         }
     }
-    layers.extend(moments(series));
+    layers.extend(moments(&points));
     let beyond = |name: &str, level: Option<f64>, drawn: Option<f64>| match (level, drawn) {
         (Some(level), None) => format!(" The {name}, {}, is far above.", in_words(level)),
         _ => String::new(),
     };
-    let killed = if kills(series).is_empty() { "" } else { " The kernel killed for memory." };
+    let killed = if kills(&points).is_empty() { "" } else { " The kernel killed for memory." };
+    let read = series::highest_read(series);
+    let proven = if need > read && read > 0 {
+        format!(" The highest reading is {}.", bytes(read))
+    } else {
+        String::new()
+    };
     let description = format!(
-        "The need rises to {} within {}.{}{}{killed}",
-        bytes(summary.need_peak_bytes),
+        "The need rises to {} within {}.{proven}{}{}{killed}",
+        figures::known_bytes(measured::need(summary)),
         millis(summary.wall_ms),
         beyond("limit", limit, limit_drawn),
         beyond("request", asked, asked_drawn),
@@ -64,15 +75,17 @@ pub(super) fn memory(series: &[Sample], summary: &Summary) -> Chart {
         y: Axis::from_zero(highest / scale, unit),
         layers,
         legend,
-        table: table(series),
+        table: table(series, &points),
     }
 }
 
 /// Cores in use, and what was asked for.
 pub(super) fn cpu(series: &[Sample], summary: &Summary) -> Chart {
     let resources = summary.resources.unwrap_or_default();
-    let points = in_use(series);
-    let used = points.iter().map(|(_, cores)| *cores).fold(0.0, f64::max);
+    let rows = series::points(series, summary);
+    let points: Vec<_> = rows.iter().map(|point| (float(point.elapsed_ms), point.cores)).collect();
+    let peak = measured::peak_cores(summary).unwrap_or(0.0);
+    let used = rows.iter().map(|point| point.cores).fold(peak, f64::max);
     let near = |level: &f64| *level <= used.max(0.5) * 6.0;
     let limit = resources.cpu_limit_cores.filter(near);
     let asked =
@@ -84,19 +97,18 @@ pub(super) fn cpu(series: &[Sample], summary: &Summary) -> Chart {
     for (tone, name, level) in [(Tone::Limit, "limit", limit), (Tone::Ask, "request", asked)] {
         if let Some(at) = level {
             layers.push(Layer::Level { tone, at });
-            legend.push((tone, format!("{name} {}", amount(at))));
+            legend.push((tone, format!("{name} {}", cores(at))));
         }
     }
-    let cores = super::mean_cores(summary.cpu_usec, summary.wall_ms);
     Chart {
         id: "cpu",
         title: "CPU".to_owned(),
-        description: format!("{} cores on average, {} at most.", amount(cores), amount(used)),
+        description: super::words::sentence(&measured::cpu_words(summary)),
         x: axis(series, summary),
         y: Axis::from_zero(highest, "cores"),
         layers,
         legend,
-        table: table(series),
+        table: table(series, &rows),
     }
 }
 
@@ -121,23 +133,14 @@ fn bands(summary: &Summary) -> Vec<Layer> {
 }
 
 /// When the kernel had killed more processes than before, milliseconds.
-fn kills(series: &[Sample]) -> Vec<u64> {
-    let mut before = 0;
-    let mut found = Vec::new();
-    for row in series {
-        let now = row.oom_kill.unwrap_or(before);
-        if now > before {
-            found.push(row.elapsed_ms);
-        }
-        before = now;
-    }
-    found
+fn kills(points: &[SeriesPoint]) -> Vec<u64> {
+    points.iter().filter(|point| point.killed).map(|point| point.elapsed_ms).collect()
 }
 
 /// The first kill, and the first moment in which the build was starved.
-fn moments(series: &[Sample]) -> Vec<Layer> {
-    let killed = kills(series).first().copied();
-    let starved = series.iter().find(|row| row.starved_ms.is_some_and(|ms| ms > 0)).map(|row| row.elapsed_ms);
+fn moments(points: &[SeriesPoint]) -> Vec<Layer> {
+    let killed = kills(points).first().copied();
+    let starved = points.iter().find(|point| point.starved).map(|point| point.elapsed_ms);
     let moment = |tone, at: Option<u64>, name: &str| {
         at.map(|at| Layer::Moment { tone, at: float(at), name: name.to_owned() })
     };
@@ -147,24 +150,10 @@ fn moments(series: &[Sample]) -> Vec<Layer> {
         .collect()
 }
 
-/// Cores between neighbouring rows.
-fn in_use(series: &[Sample]) -> Vec<(f64, f64)> {
-    let mut before = (0, 0);
-    let mut points = Vec::with_capacity(series.len());
-    for row in series {
-        let (cpu, time) = (row.cpu_usec.saturating_sub(before.1), row.elapsed_ms.saturating_sub(before.0));
-        if time > 0 {
-            points.push((float(row.elapsed_ms), super::mean_cores(cpu, time)));
-        }
-        before = (row.elapsed_ms, row.cpu_usec);
-    }
-    points
-}
-
-/// Rows of the table at most: who wants all asks for the JSON.
+/// Rows of the table at most: all of them are in the JSON.
 const ROWS: usize = 60;
 
-fn table(series: &[Sample]) -> maud::Markup {
+fn table(series: &[Sample], points: &[SeriesPoint]) -> maud::Markup {
     let every = series.len().div_ceil(ROWS).max(1);
     html! {
         table {
@@ -173,12 +162,12 @@ fn table(series: &[Sample]) -> maud::Markup {
                 th scope="col" { "At" } th.n scope="col" { "Need" } th.n scope="col" { "With page cache" } th.n scope="col" { "CPU time" }
             } }
             tbody {
-                @for row in series.iter().step_by(every) {
+                @for (row, point) in series.iter().zip(points).step_by(every) {
                     tr {
                         th scope="row" { (millis(row.elapsed_ms)) }
-                        td.n { (bytes(row.need_max_bytes.unwrap_or_default().max(row.need_bytes))) }
-                        td.n { (bytes(row.memory_bytes)) }
-                        td.n { (millis(row.cpu_usec / 1000)) }
+                        td.n { (bytes(point.need)) }
+                        td.n { (bytes(point.memory)) }
+                        td.n { (micros(row.cpu_usec)) }
                     }
                 }
             }
@@ -196,14 +185,9 @@ mod tests {
     }
 
     #[test]
-    fn cores_are_what_was_used_between_two_rows() {
-        assert_eq!(in_use(&[row(1, 1, 0), row(3, 7, 0), row(3, 9, 0)]), [(1000.0, 1.0), (3000.0, 3.0)]);
-    }
-
-    #[test]
     fn a_kill_stands_where_its_counter_rose() {
         let series = [row(1, 0, 0), row(2, 0, 0), row(5, 0, 2), row(6, 0, 2)];
-        assert_eq!(kills(&series), [5000]);
+        assert_eq!(kills(&series::points(&series, &Summary::default())), [5000]);
         let chart = memory(&series, &Summary::default());
         assert!(chart.description.ends_with("The kernel killed for memory."), "{}", chart.description);
     }
@@ -212,9 +196,23 @@ mod tests {
     fn a_limit_far_above_the_need_is_told_and_not_drawn() {
         let resources =
             plimsoll_proto::v1::Resources { memory_limit_bytes: Some(64 << 30), ..Default::default() };
-        let summary = Summary { resources: Some(resources), need_peak_bytes: 6 << 20, ..Summary::default() };
+        let summary =
+            Summary { resources: Some(resources), need_peak_bytes: Some(6 << 20), ..Summary::default() };
         let chart = memory(&[row(1, 0, 0), row(6, 0, 0)], &summary);
         assert!(chart.description.contains("64.00 GiB, is far above"), "{}", chart.description);
         assert!(!chart.layers.iter().any(|layer| matches!(layer, Layer::Level { .. })));
+    }
+
+    #[test]
+    fn the_curve_reaches_the_need_that_the_kill_proves_and_says_what_was_read() {
+        let summary = Summary { need_peak_bytes: Some(114 << 20), censored: true, ..Summary::default() };
+        let chart = memory(&[row(60, 0, 0), row(87, 0, 1)], &summary);
+        let highest = chart.layers.iter().find_map(|layer| match layer {
+            Layer::Line { points, .. } => points.iter().map(|(_, need)| *need).reduce(f64::max),
+            _ => None,
+        });
+        assert_eq!(highest, Some(114.0));
+        assert!(chart.description.starts_with("The need rises to 114 MiB within"), "{}", chart.description);
+        assert!(chart.description.contains("The highest reading is 87 MiB."), "{}", chart.description);
     }
 }

@@ -1,11 +1,14 @@
 //! Need against ask over time, and need at other numbers of build jobs.
 
 use maud::{Markup, html};
-use plimsoll_proto::v1::{JobsCurve, Outcome, Summary};
+use plimsoll_proto::{
+    figures, measured,
+    v1::{JobsCurve, Outcome, Summary},
+};
 
 use super::super::{
     chart::{Axis, Chart, Layer, Tone, thinned, without_outliers},
-    numbers::{bytes, count, float, millis, plural, some_bytes},
+    numbers::{bytes, count, float, millis, some_bytes},
     times,
     view::View,
     words,
@@ -18,9 +21,9 @@ const GIB: f64 = 1024.0 * MIB;
 pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
     let ended = |summary: &Summary| float(summary.started_unix_ms.saturating_add(summary.wall_ms));
     let oldest_first = || newest.iter().rev();
-    let measured = oldest_first().flat_map(|one| [Some(one.need_peak_bytes), predicted(one)]).flatten().max();
+    let known = oldest_first().flat_map(|one| [measured::need(one), predicted(one)]).flatten().max();
     let asks = || oldest_first().filter_map(asked).map(float);
-    let highest = without_outliers(asks()).max(measured.map_or(0.0, float));
+    let highest = without_outliers(asks()).max(known.map_or(0.0, float));
     let beyond: Vec<f64> = asks().filter(|ask| *ask > highest).collect();
     let (scale, unit) = if highest >= GIB { (GIB, "GiB") } else { (MIB, "MiB") };
     let line = |pick: &dyn Fn(&Summary) -> Option<u64>| -> Vec<(f64, f64)> {
@@ -30,7 +33,7 @@ pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
         thinned(points)
     };
     let needs = |good: bool| {
-        line(&|one| Some(one.need_peak_bytes).filter(|_| (one.outcome() == Outcome::Succeeded) == good))
+        line(&|one| measured::need(one).filter(|_| (one.outcome() == Outcome::Succeeded) == good))
     };
     let parts = [
         (Tone::Ask, "asked for", line(&|one| asked(one).filter(|ask| float(*ask) <= highest))),
@@ -56,9 +59,9 @@ pub(super) fn need(newest: &[Summary], view: &View) -> Chart {
         id: "need",
         title: "Need against ask".to_owned(),
         description: format!(
-            "The highest need of the newest {}, at most {}.{}",
-            plural(newest.len() as u64, "attempt", "attempts"),
-            bytes(newest.iter().map(|one| one.need_peak_bytes).max().unwrap_or_default()),
+            "The highest need of the newest {}: at most {}.{}",
+            figures::counted(newest.len() as u64, "attempt"),
+            figures::known_bytes(newest.iter().filter_map(measured::need).max()),
             far_above(&beyond)
         ),
         x: Axis::calendar(from - room, last + room),
@@ -81,12 +84,11 @@ fn far_above(asks: &[f64]) -> String {
 }
 
 fn asked(summary: &Summary) -> Option<u64> {
-    let resources = summary.resources.unwrap_or_default();
-    resources.memory_request_bytes.or(resources.memory_limit_bytes)
+    measured::memory_asked(summary.resources.as_ref()).map(|asked| asked.bytes)
 }
 
 fn predicted(summary: &Summary) -> Option<u64> {
-    summary.predicted.map(|predicted| predicted.memory_limit_bytes)
+    measured::predicted(summary).map(|predicted| predicted.memory_limit_bytes).filter(|limit| *limit > 0)
 }
 
 fn attempts_table(newest: &[Summary]) -> Markup {
@@ -97,7 +99,7 @@ fn attempts_table(newest: &[Summary]) -> Markup {
                 tr {
                     th scope="row" { (times::time(one.started_unix_ms.saturating_add(one.wall_ms))) }
                     td { (words::outcome(one.outcome())) }
-                    td.n { (bytes(one.need_peak_bytes)) }
+                    td.n { (some_bytes(measured::need(one))) }
                     td.n { (some_bytes(asked(one))) }
                     td.n { (some_bytes(predicted(one))) }
                 }
@@ -148,7 +150,8 @@ pub(super) fn jobs(curve: &JobsCurve) -> Chart {
     }
 }
 
-fn jobs_table(curve: &JobsCurve) -> Markup {
+/// The numbers of a curve, or those that were tried where there is no curve.
+pub(super) fn jobs_table(curve: &JobsCurve) -> Markup {
     html! {
         table {
             thead { tr { th.n scope="col" { "-j" } th.n scope="col" { "Attempts" } th.n scope="col" { "Stopped for memory" } th.n scope="col" { "Half need" } th.n scope="col" { "95 % need" } th.n scope="col" { "Half take" } } }
@@ -174,9 +177,9 @@ mod tests {
 
     #[test]
     fn attempts_are_drawn_in_order_of_time_whatever_order_they_come_in() {
-        let one = |started_unix_ms, need_peak_bytes, outcome: Outcome| Summary {
+        let one = |started_unix_ms, need: u64, outcome: Outcome| Summary {
             started_unix_ms,
-            need_peak_bytes,
+            need_peak_bytes: Some(need),
             outcome: outcome.into(),
             ..Summary::default()
         };
@@ -196,7 +199,7 @@ mod tests {
     fn one_huge_ask_does_not_press_all_others_flat_and_is_told() {
         let one = |ask: u64| {
             let resources = Resources { memory_request_bytes: Some(ask << 30), ..Resources::default() };
-            Summary { need_peak_bytes: 300 << 20, resources: Some(resources), ..Summary::default() }
+            Summary { need_peak_bytes: Some(300 << 20), resources: Some(resources), ..Summary::default() }
         };
         let newest = [one(2), one(100), one(3), one(2)];
         let chart = need(&newest, &View::default());
