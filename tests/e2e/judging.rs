@@ -121,7 +121,9 @@ fn the_budget_and_the_price_of_a_retry_are_said_without_a_server() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("f.jsonl");
     let killed = "{\"id\":\"k\",\"exit\":2,\"oom_kill\":1,\"mem_limit\":104857600,\"peak_rss\":99614720,\"wall_s\":60}\n";
-    fs::write(&file, format!("{killed}{{\"exit\":127}}\n{{\"failure_reason\":\"api_failure\"}}\n")).unwrap();
+    let refused =
+        "{\"failure_reason\":\"api_failure\",\"mem_limit\":104857600,\"peak_rss\":9961472,\"wall_s\":60}\n";
+    fs::write(&file, format!("{killed}{{\"exit\":127}}\n{refused}")).unwrap();
     let (code, answers, complaints) = classify(&file, 4 << 20);
     assert_eq!(code, Some(0), "{complaints}");
     assert_eq!(answers[0]["attempts_left"], 2);

@@ -49,7 +49,7 @@ fn shown_everywhere(server: &Server, agent: &Agent) {
     let report = agent.json(&["report"]);
     assert_eq!(report["now"]["retries"], Value::from(1), "{report}");
     let page = server.get("/packages/zlib?range=all").unwrap().1;
-    assert!(page.contains("1 of them retries"), "{page}");
+    assert!(page.contains("1 of them a retry"), "{page}");
     let shown = agent.json(&["show", "--attempt", "gitlab.example:7002"])["summary"].clone();
     assert_eq!((&shown["number"], &shown["retries"]), (&2.into(), &"gitlab.example:7001".into()), "{shown}");
     let first = agent.json(&["show", "--attempt", "gitlab.example:7001"])["summary"].clone();

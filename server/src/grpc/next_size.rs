@@ -1,13 +1,13 @@
-//! The size of the next attempt, as a verdict says it: without the numbers of which nothing is known but the default. Whoever starts the
-//! attempt then keeps what the job has, and no build that asks for twelve cores is tried again with one.
+//! The size of the next attempt, as a verdict says it: without the numbers of which nothing is known but the default. The attempt
+//! then keeps what the job has, and no build that asks for twelve cores is tried again with one.
 
 use plimsoll_proto::v1 as pb;
 
 use super::reply;
 use crate::domain::{Prediction, Quantity};
 
-/// What is known of the next attempt. A memory that was grown is the answer, whatever it was grown from.
-pub(super) fn next_size(next: Prediction) -> pb::Prediction {
+/// What is known of the next attempt; `None` if no number of it is. A memory that was grown is the answer, whatever it was grown from.
+pub(super) fn next_size(next: Prediction) -> Option<pb::Prediction> {
     let unknown = |quantity: &Quantity| quantity.basis.is_default();
     let unchanged = |quantity: &Quantity| quantity.basis.is_unchanged_default();
     let left_out = [
@@ -29,10 +29,14 @@ pub(super) fn next_size(next: Prediction) -> pb::Prediction {
         &mut size.wall_p50_ms,
         &mut size.wall_p95_ms,
     ];
-    for (quantity, _) in all.into_iter().zip(left_out).filter(|(_, left_out)| *left_out) {
-        *quantity = None;
+    let mut known = false;
+    for (quantity, left_out) in all.into_iter().zip(left_out) {
+        if left_out {
+            *quantity = None;
+        }
+        known |= quantity.is_some();
     }
-    size
+    known.then_some(size)
 }
 
 #[cfg(test)]
@@ -56,7 +60,7 @@ mod tests {
         let (settings, policy) = (predict::Settings::default(), Policy::default());
         let finding = classify(&evidence, &Rules::built_in());
         let known = Known { history: &history, seen: &seen, settings: &settings, policy: &policy };
-        next_size(judge(&evidence, finding, &known).next.unwrap())
+        next_size(judge(&evidence, finding, &known).next.unwrap()).unwrap()
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Random attempts, the same in every run.
 
-use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent};
+use plimsoll_proto::v1::{self as pb, agent_message::Message as Sent, predictor_client::PredictorClient};
 use plimsoll_tests::{Sender, Server};
 
 /// Numbers without a pattern (Knuth's multiplier; the upper bits).
@@ -18,13 +18,22 @@ pub(super) fn id(number: u64) -> String {
     format!("random-{number}")
 }
 
-/// Delivers attempts as an agent does, each on a stream of its own.
+/// Delivers attempts as an agent does, each on a stream of its own. What failed is judged, since counters wait for its cause.
 pub(super) async fn deliver(server: &Server, attempts: u64) {
     let mut dice = Dice(7);
+    let mut predictor = PredictorClient::connect(server.url()).await.unwrap();
     for number in 0..attempts {
         let mut stream = Sender::connect(&server.url()).await.unwrap();
+        let mut has_failed = false;
         for message in messages(number, &mut dice) {
+            has_failed =
+                matches!(&message, Sent::Finish(end) if end.exit.is_some_and(|exit| exit.code == Some(1)));
             stream.exchange(message).await.unwrap();
+        }
+        if has_failed {
+            let log_tail = b"main.c:1:10: fatal error: zlib.h: No such file or directory".to_vec();
+            let question = pb::ShouldRetryRequest { attempt: id(number), log_tail, ..Default::default() };
+            predictor.should_retry(question).await.unwrap();
         }
     }
 }
