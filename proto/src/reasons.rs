@@ -1,9 +1,9 @@
 //! Why a number is what it is, as people read it: the terminal, the page and the report at the end of a job all say it with
 //! these sentences.
 //!
-//! A [`Basis`] travels as numbers and one text, its bound. That text is one of a closed list, which [`SizeBound`] writes and reads
-//! back: whoever decides a number names the bound as a value, and whoever shows it makes a sentence of the value. What other
-//! releases wrote, or will write, is shown as it is.
+//! A [`Basis`](crate::v1::Basis) travels as numbers and one text, its bound. That text is one of a closed list, which [`SizeBound`]
+//! writes and reads back: the server names the bound as a value, and each view makes a sentence of the value. What other releases
+//! wrote, or will write, is shown as it is.
 //!
 //! All sentences stand in `reasons/sentences.txt`, to be read by people; a test compares them.
 

@@ -8,7 +8,7 @@ use super::{predictor::PredictorService, status};
 use crate::{
     domain::{AttemptId, Key, NeedGroups, Summary},
     identity::Identity,
-    predict::groups::{Grouped, Trait, fields_of_key, fields_of_summary, told_apart},
+    predict::groups::{Grouped, Trait, fields_of_key, fields_of_summary, keep_long_times, told_apart},
 };
 use tonic::Status;
 
@@ -33,8 +33,9 @@ impl PredictorService {
         if read.is_empty() {
             return Ok(groups);
         }
-        let grouped: Vec<Grouped<'_>> =
+        let mut grouped: Vec<Grouped<'_>> =
             read.iter().map(|(group, summary)| (*group, self.all_fields(summary, caller))).collect();
+        keep_long_times(&mut grouped, read.iter().map(|(_, summary)| summary.started_unix_ms));
         let told_apart_by = told_apart(groups.groups.len(), &grouped, &self.asked_fields(key));
         Ok(NeedGroups { told_apart_by, looked_at_all: true, ..groups })
     }

@@ -33,12 +33,15 @@ impl ShortOfMemory {
         }
     }
 
-    /// Forgets an attempt: it was not that of the job.
-    pub(super) fn forget(&mut self, attempt: &AttemptId) {
-        if !self.attempts.values().any(|noted| noted == attempt) {
+    /// Forgets an attempt, as a verdict in the name of this project says: memory did not end it. Jobs of other projects stay.
+    pub(super) fn forget(&mut self, attempt: &AttemptId, project: &str) {
+        let is_meant = |job: &JobName, noted: &AttemptId| {
+            noted == attempt && (project.is_empty() || job.project == project)
+        };
+        if !self.attempts.iter().any(|(job, noted)| is_meant(job, noted)) {
             return;
         }
-        self.attempts.retain(|_job, noted| noted != attempt);
+        self.attempts.retain(|job, noted| !is_meant(job, noted));
         let Self { attempts, order } = self;
         order.retain(|job| attempts.contains_key(job));
     }
@@ -92,7 +95,7 @@ impl Ingest {
     pub(super) fn note_verdict(&self, verdict: &Verdict) {
         let mut short = self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner);
         if !verdict.cause.is_memory() {
-            short.forget(&verdict.attempt);
+            short.forget(&verdict.attempt, &verdict.basis.reported.project);
         }
         short.note(verdict);
     }
@@ -104,14 +107,14 @@ impl Ingest {
         let judged = self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner).find(key);
         let Some(attempt) = self.ended_by_memory(key).or(judged) else { return Ok(None) };
         let had = self.parts.pods.of(&attempt, &key.project);
-        let next = self.next_of(attempt).await?;
+        let next = self.next_of(attempt, &key.project).await?;
         Ok(next.map(|next| AfterMemoryEnd { next, had }))
     }
 
     /// The size of the next attempt after one that memory ended.
-    async fn next_of(&self, attempt: AttemptId) -> Result<Option<Prediction>, Refusal> {
+    async fn next_of(&self, attempt: AttemptId, project: &str) -> Result<Option<Prediction>, Refusal> {
         // the one in force stands on all that was said
-        let in_force = self.verdicts(&attempt).await?.into_iter().next();
+        let in_force = self.verdicts(&attempt, project).await?.into_iter().next();
         let by_memory = in_force.filter(|verdict| verdict.cause.is_memory());
         match by_memory.and_then(|verdict| verdict.next) {
             Some(next) => Ok(Some(next)),

@@ -60,7 +60,7 @@ pub(super) fn found(verdict: &Verdict) -> (Cause, Option<EvidenceSource>) {
 /// The summary of an attempt that was judged before its end, with the cause by all that is known now, and whether there were verdicts.
 pub(super) async fn judged_early(store: &Store, judging: &Judging, summary: &mut Summary) -> bool {
     let known = match store::read_verdicts(store, &summary.attempt, VERDICTS).await {
-        Ok(given) => KnownVerdicts::of(given, Asker::TRUSTED),
+        Ok(given) => KnownVerdicts::of(given, Asker::TRUSTED, &summary.key.project),
         Err(error) => {
             tracing::warn!(attempt = %summary.attempt, %error, "sealed an attempt without what its verdicts say");
             return false;

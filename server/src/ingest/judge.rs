@@ -71,8 +71,34 @@ struct Weighed {
     verdict: Verdict,
     /// What a new verdict stands on, and its number; `None` if nothing more is known than the verdict in force stands on.
     new: Option<(Evidence, u64)>,
-    /// Lines of the log that the asker sent himself; `None` if he may read all.
-    readable: Option<Vec<MatchedLine>>,
+    /// What the asker said himself of the log; `None` if he may read all.
+    readable: Option<OwnLog>,
+}
+
+/// What an asker said of the log.
+#[derive(Debug, Default)]
+struct OwnLog {
+    /// Lines that a rule knows.
+    lines: Vec<MatchedLine>,
+    /// The first and the last line that speak of an error, where no rule knows one.
+    words: [Option<String>; 2],
+}
+
+impl OwnLog {
+    fn of(said: &ReportedEvidence) -> Self {
+        Self { lines: said.log.clone(), words: [said.first_words.clone(), said.last_words.clone()] }
+    }
+
+    /// A line of evidence is one of these.
+    fn has(&self, text: &str) -> bool {
+        self.lines.iter().any(|line| !line.line.is_empty() && text == format!("{}: {}", line.rule, line.line))
+    }
+
+    /// The line that says first what went wrong is one of these.
+    fn begins(&self, first: &str) -> bool {
+        let lines = self.lines.iter().flat_map(|own| [&own.line, &own.first]);
+        lines.chain(self.words.iter().flatten()).any(|own| !own.is_empty() && own == first)
+    }
 }
 
 impl Weighed {
@@ -80,22 +106,21 @@ impl Weighed {
     fn answer(self) -> Verdict {
         let Self { mut verdict, readable, .. } = self;
         let Some(own) = readable else { return verdict };
-        let is_own = |text: &str| own.iter().any(|line| text.ends_with(&line.line) && !line.line.is_empty());
         let mut hidden = false;
         for line in verdict.evidence.iter_mut().filter(|line| line.source == EvidenceSource::Log) {
-            if !is_own(&line.text) {
+            if !own.has(&line.text) {
                 HIDDEN.clone_into(&mut line.text);
                 hidden = true;
             }
         }
         if hidden {
-            // both repeat what decided
+            // it repeats what decided
             HIDDEN.clone_into(&mut verdict.reason);
-            let named = verdict.outlook.signature.as_mut().filter(|named| !named.line.is_empty());
-            if let Some(named) = named {
-                HIDDEN.clone_into(&mut named.line);
-                named.first.clear();
-            }
+        }
+        let named = verdict.outlook.signature.as_mut().filter(|named| !named.line.is_empty());
+        if let Some(named) = named.filter(|named| hidden || !own.begins(&named.first)) {
+            HIDDEN.clone_into(&mut named.line);
+            named.first.clear();
         }
         verdict
     }
@@ -108,8 +133,7 @@ impl Case {
         let before = self.known.reported();
         let was_asked = self.known.was_asked(self.question);
         let said = if was_asked && self.asker.reads_logs { None } else { Some(self.reported(parts)) };
-        let readable =
-            (!self.asker.reads_logs).then(|| said.as_ref().map(|said| said.log.clone()).unwrap_or_default());
+        let readable = (!self.asker.reads_logs).then(|| said.as_ref().map(OwnLog::of).unwrap_or_default());
         let own = said.filter(|_| !was_asked).unwrap_or_default();
         let mut reported = before.clone();
         reported.join(&own);
@@ -223,7 +247,9 @@ impl Ingest {
         weighed.verdict.given_unix_ms = Some(time);
         let names_job = weighed.verdict.cause.is_memory() && !evidence.is_untrusted();
         weighed.verdict.job = names_job.then(|| JobName::of(&evidence.key)).flatten();
-        let verdict = self.record(number, weighed.verdict).await?;
+        // of its own: the same may be known again after other words, and is another verdict then
+        let record = Fnv::default().with_part(&number.to_string()).with_part(&time.to_string()).value();
+        let verdict = self.record(record, weighed.verdict).await?;
         if !evidence.is_untrusted() {
             self.learn_verdict(&evidence.key, &verdict, earlier.as_ref());
         }

@@ -63,16 +63,16 @@ impl KnownVerdicts {
         let (stored, last) = (given.len(), given.last().and_then(|last| last.given_unix_ms));
         let last_unix_ms = last.unwrap_or(0);
         let is_his = |verdict: &Verdict| {
-            let said = &verdict.basis.reported.project;
-            let may_be = (said.is_empty() || project.is_empty()) && (is_measured || asker.sees_all);
-            said == project || may_be
+            let is_same = verdict.basis.reported.project == project;
+            is_same || (is_of(verdict, project) && (is_measured || asker.sees_all))
         };
         given.retain(is_his);
         Ok(Self { given, stored, last_unix_ms, is_trusted: asker.is_trusted, answered_before: None })
     }
 
-    /// All of these, which stand in their order.
-    pub(super) fn of(mut given: Vec<Verdict>, asker: Asker) -> Self {
+    /// All of these on an attempt of this project that was measured; empty if that is not known.
+    pub(super) fn of(mut given: Vec<Verdict>, asker: Asker, project: &str) -> Self {
+        given.retain(|verdict| is_of(verdict, project));
         given.sort_by_key(|verdict| verdict.given_unix_ms);
         Self { stored: given.len(), given, is_trusted: asker.is_trusted, ..Self::default() }
     }
@@ -149,6 +149,12 @@ async fn in_order(store: &Store, attempt: &AttemptId) -> Result<Vec<Verdict>, Re
     Ok(given)
 }
 
+/// Nothing shows that a verdict was asked for in the name of another project than that of the attempt: one of both may be unknown.
+fn is_of(verdict: &Verdict, project: &str) -> bool {
+    let said = &verdict.basis.reported.project;
+    said.is_empty() || project.is_empty() || said == project
+}
+
 /// The number of all that is known of an attempt, the same in every release: what was said, and what was measured as far as it can
 /// say why it failed. Of an attempt that is running it does not change with each sample.
 pub(super) fn evidence_number(reported: &ReportedEvidence, measured: Option<(&Summary, bool)>) -> u64 {
@@ -174,9 +180,11 @@ pub(super) fn evidence_number(reported: &ReportedEvidence, measured: Option<(&Su
 }
 
 impl Ingest {
-    /// All verdicts on an attempt, the one in force first; empty if nobody asked.
-    pub(crate) async fn verdicts(&self, id: &AttemptId) -> Result<Vec<Verdict>, Refusal> {
+    /// All verdicts on an attempt of this project, the one in force first; empty if there are none. Those that were asked for in the name
+    /// of another project are not among them. With an empty project, all are.
+    pub(crate) async fn verdicts(&self, id: &AttemptId, project: &str) -> Result<Vec<Verdict>, Refusal> {
         let mut given = in_order(&self.parts.store, id).await?;
+        given.retain(|verdict| is_of(verdict, project));
         given.reverse();
         Ok(given)
     }

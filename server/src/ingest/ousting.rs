@@ -66,7 +66,7 @@ impl Worker {
         // the walk over samples remembers whose it saw last
         self.pass.last = None;
         self.parts.judging.unlearn(id);
-        self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner).forget(id);
+        self.short_of_memory.lock().unwrap_or_else(PoisonError::into_inner).forget(id, "");
         Ok(())
     }
 

@@ -116,11 +116,11 @@ impl Ingest {
     /// Judges an attempt anew whose verdict in force knows less than those before it; else writes the cause of that verdict into the
     /// summary. True if it was judged anew. Verdicts that note what they stand on are as they should be.
     async fn bring_up_to_date(&self, attempt: &AttemptId) -> Result<bool, Refusal> {
-        let given = self.verdicts(attempt).await?;
+        let given = self.verdicts(attempt, "").await?;
         let Some(last) = given.first().filter(|last| last.basis.evidence.is_none()).cloned() else {
             return Ok(false);
         };
-        if !KnownVerdicts::of(given, Asker::TRUSTED).last_knows_all() {
+        if !KnownVerdicts::of(given, Asker::TRUSTED, "").last_knows_all() {
             self.judge_anew(attempt.clone()).await?;
             return Ok(true);
         }
@@ -202,7 +202,7 @@ mod tests {
         let (ingest, rejudging, worker) = started(&store).await;
         rejudging.walk().await.unwrap();
         let id = AttemptId::parse("a").unwrap();
-        let given = ingest.verdicts(&id).await.unwrap();
+        let given = ingest.verdicts(&id, "").await.unwrap();
         assert_eq!((given.len(), given[0].cause), (3, Cause::Deterministic), "{given:?}");
         assert_eq!(cause(&store, "a").await, BY_LOG);
         let counted = ingest.parts.learned.read(|history| history.get(&id).and_then(|brief| brief.cause));
@@ -230,7 +230,7 @@ mod tests {
         let (ingest, rejudging, worker) = started(&store).await;
         rejudging.walk().await.unwrap();
         for id in ids {
-            let given = ingest.verdicts(&AttemptId::parse(id).unwrap()).await.unwrap();
+            let given = ingest.verdicts(&AttemptId::parse(id).unwrap(), "").await.unwrap();
             assert_eq!((given.len(), given[0].cause), (3, Cause::Deterministic), "{id}");
             assert_eq!(cause(&store, id).await, BY_LOG, "{id}");
         }
@@ -248,7 +248,7 @@ mod tests {
         let (ingest, rejudging, worker) = started(&store).await;
         rejudging.walk().await.unwrap();
         assert_eq!(cause(&store, "a").await, BY_LOG);
-        assert_eq!(ingest.verdicts(&by_log.attempt).await.unwrap(), [by_log]);
+        assert_eq!(ingest.verdicts(&by_log.attempt, "").await.unwrap(), [by_log]);
         worker.abort();
     }
 }

@@ -82,7 +82,8 @@ impl StatsTotals {
             count(&mut self.retried, row.retried.index());
             self.retries_helped += u64::from(row.succeeded());
         }
-        self.retries_avoided += u64::from(row.is(Flag::Refused));
+        // a verdict on what succeeded says no as well, and saved nothing
+        self.retries_avoided += u64::from(row.is(Flag::Refused) && !row.succeeded());
         self.wall_hours += f64::from(row.wall);
         sum(&mut self.cpu_core_hours, &mut self.cpu_not_measured, row.cpu);
         sum(&mut self.memory_used_gib_hours, &mut self.memory_not_measured, row.used);

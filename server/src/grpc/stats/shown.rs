@@ -25,11 +25,12 @@ pub(super) async fn show(
     let Some((summary, running)) = seen else {
         return Err(Status::not_found(format!("no attempt {id} is known here")));
     };
+    let project = summary.key.project.clone();
     let mut summary = reply::summary(&ingest.related(&summary));
     if running {
         summary.outcome = pb::Outcome::Running.into();
     }
-    let verdicts = ingest.verdicts(&id).await.map_err(|refusal| status::of_refusal(&refusal))?;
+    let verdicts = ingest.verdicts(&id, &project).await.map_err(|refusal| status::of_refusal(&refusal))?;
     let mut verdicts = verdicts.into_iter().map(reply::verdict);
     let mut answer = pb::GetAttemptResponse {
         summary: Some(summary),

@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::{
     domain::{Action, AttemptId, Exit, Hints, Outcome, Resources, test_summary},
-    ingest::fixture,
+    ingest::{causes::judged_early, fixture},
     metrics::Kind,
     placing::Placing,
     store::{self, Store},
@@ -143,10 +143,10 @@ async fn last_of_three(ingest: &Ingest, store: &Store) {
         store::put_verdict(&mut batch, fingerprint, &verdict).unwrap();
     }
     store.commit(batch).await.unwrap();
-    let shown = ingest.verdicts(&question().attempt).await.unwrap();
+    let shown = ingest.verdicts(&question().attempt, "").await.unwrap();
     let given: Vec<Option<u64>> = shown.iter().map(|verdict| verdict.given_unix_ms).collect();
     assert_eq!(given, [Some(30), Some(20), None]);
-    assert_eq!(ingest.verdicts(&AttemptId::parse("other").unwrap()).await, Ok(Vec::new()));
+    assert_eq!(ingest.verdicts(&AttemptId::parse("other").unwrap(), "").await, Ok(Vec::new()));
 }
 
 #[tokio::test]
@@ -182,4 +182,69 @@ async fn no_secret_of_a_log_is_kept_or_answered() {
         () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
         () = ask_with_a_secret(&ingest, &store) => {}
     }
+}
+
+async fn ask_with_other_words(ingest: &Ingest, store: &Store) {
+    let with = |words: &str| Evidence { log_tail: words.into(), ..question() };
+    let words = ["error: frobnicate", "error: the moon is full", "error: frobnicate"];
+    for (number, words) in words.into_iter().enumerate() {
+        let answer = ingest.judge(with(words), Asker::TRUSTED).await.unwrap();
+        let kept = store::read_verdicts(store, &question().attempt, 10).await.unwrap();
+        assert!(kept.contains(&answer) && kept.len() <= number + 1, "what was answered is kept: {kept:?}");
+        assert_eq!(ingest.verdicts(&question().attempt, "").await.unwrap().first(), Some(&answer));
+    }
+}
+
+#[tokio::test]
+async fn a_verdict_on_words_that_no_rule_knows_is_the_one_that_is_kept() {
+    let store = Store::memory();
+    let (ingest, worker) = fixture::ingest(&store, 10);
+    tokio::select! {
+        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+        () = ask_with_other_words(&ingest, &store) => {}
+    }
+}
+
+async fn ask_for_another_project(ingest: &Ingest) {
+    let key = Key { project: "a/one".into(), package: "zlib".into(), ..Key::default() };
+    let killed = Evidence { key, container_reason: "OOMKilled".into(), ..question() };
+    let verdict = ingest.judge(killed, Asker::TRUSTED).await.unwrap();
+    assert_eq!(verdict.cause, Cause::Oom);
+    let id = &question().attempt;
+    assert_eq!(ingest.verdicts(id, "a/one").await.unwrap().len(), 1);
+    assert_eq!(ingest.verdicts(id, "b/two").await, Ok(Vec::new()));
+    let (store, judging) = (&ingest.parts.store, &ingest.parts.judging);
+    let of = |project: &str| {
+        let failed = test_summary(id.as_str(), "zlib", "1", 100);
+        let key = Key { project: project.into(), ..failed.key.clone() };
+        let (outcome, exit) = (Outcome::Failed, Some(Exit::Code(1)));
+        Summary { key, outcome, exit, cause: Some(Cause::Unknown), ..failed }
+    };
+    let (mut own, mut foreign) = (of("a/one"), of("b/two"));
+    assert!(judged_early(store, judging, &mut own).await);
+    assert!(!judged_early(store, judging, &mut foreign).await);
+    assert_eq!((own.cause, foreign.cause), (Some(Cause::Oom), Some(Cause::Unknown)));
+}
+
+#[tokio::test]
+async fn what_was_said_in_the_name_of_one_project_is_nothing_to_an_attempt_of_another() {
+    let (ingest, worker) = fixture::ingest(&Store::memory(), 10);
+    tokio::select! {
+        () = worker.run(CancellationToken::new()) => panic!("it works until it is stopped"),
+        () = ask_for_another_project(&ingest) => {}
+    }
+}
+
+#[test]
+fn a_line_of_a_log_that_others_sent_is_not_shown_for_its_end() {
+    let line = |text: &str| MatchedLine { rule: "disk".into(), line: text.into(), ..own_line() };
+    let own =
+        OwnLog { lines: vec![line("No space left on device")], words: [Some("error: mine".into()), None] };
+    assert!(own.has("disk: No space left on device"));
+    assert!(!own.has("disk: /home/x/secret: No space left on device"));
+    assert!(own.begins("error: mine") && !own.begins("error: another's") && !own.begins(""));
+}
+
+fn own_line() -> MatchedLine {
+    MatchedLine { rule: String::new(), cause: Cause::DiskFull, line: String::new(), first: String::new() }
 }

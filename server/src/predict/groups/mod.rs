@@ -20,11 +20,22 @@ use split::Split;
 pub(crate) use told_apart::{Grouped, Trait, told_apart};
 pub(crate) use words::describe;
 
+use std::collections::BTreeSet;
+
 use super::pool::{Pool, Used};
 use crate::domain::{Brief, Bytes, Key, NeedGroup, NeedGroups, Phase, Rung, Summary};
 
 /// Attempts of which a narrower rung is not taken alone.
 const ENOUGH: usize = 10;
+
+/// Days on which attempts must have started before a time of day tells them apart: on fewer, as in a file that is imported without
+/// times, it is no more than their order.
+const DAYS: usize = 3;
+/// The same before a day of the week does: each came twice.
+const WEEKDAYS: usize = 14;
+/// The name of each field of a time ends so.
+const TIME: &str = " (UTC)";
+const WEEKDAY: &str = "day of week (UTC)";
 
 /// Hours of one part of a day.
 const PART_OF_DAY: u64 = 6;
@@ -55,8 +66,9 @@ pub(crate) fn among(oldest_first: &[NeedOf<'_>], asked: &[Trait<'_>]) -> Option<
     let split = Split::of(&needs)?;
     let places: Vec<usize> = needs.iter().map(|need| split.group_of(*need)).collect();
     let of_group = |group| needs.iter().copied().filter(|need| split.group_of(*need) == group).collect();
-    let grouped: Vec<Grouped<'_>> =
+    let mut grouped: Vec<Grouped<'_>> =
         places.iter().zip(oldest_first).map(|(place, (_, brief))| (*place, fields_of(brief))).collect();
+    keep_long_times(&mut grouped, oldest_first.iter().map(|(_, brief)| brief.started_unix_ms));
     let groups = NeedGroups {
         groups: (0..split.count()).map(|group| summed(of_group(group), needs.len())).collect(),
         told_apart_by: told_apart(split.count(), &grouped, asked),
@@ -99,6 +111,19 @@ fn summed(mut needs: Vec<f64>, all: usize) -> NeedGroup {
     }
 }
 
+/// Takes times out of the fields of attempts that started on too few days.
+pub(crate) fn keep_long_times(grouped: &mut [Grouped<'_>], started_unix_ms: impl Iterator<Item = u64>) {
+    let days: BTreeSet<u64> = started_unix_ms.map(|started| started / 86_400_000).collect();
+    let is_kept = |name: &str| match days.len() {
+        ..DAYS => !name.ends_with(TIME),
+        ..WEEKDAYS => name != WEEKDAY,
+        _ => true,
+    };
+    for (_, fields) in grouped {
+        fields.retain(|(name, _)| is_kept(name));
+    }
+}
+
 /// What is in memory of an attempt, as fields: its key without labels, and its time.
 pub(crate) fn fields_of(brief: &Brief) -> Vec<Trait<'_>> {
     let mut fields = built_fields(&brief.key);
@@ -134,7 +159,7 @@ fn run_fields<'a>(number: u32, started_unix_ms: u64) -> Vec<Trait<'a>> {
         let day = usize::try_from(hours / 24 % 7).ok().and_then(|day| days.get(day));
         fields.push(("part of day (UTC)".into(), format!("{from:02} to {:02} h", from + PART_OF_DAY).into()));
         fields.push(("hour of day (UTC)".into(), format!("{hour:02} h").into()));
-        fields.push(("day of week (UTC)".into(), day.copied().unwrap_or_default().into()));
+        fields.push((WEEKDAY.into(), day.copied().unwrap_or_default().into()));
     }
     fields
 }

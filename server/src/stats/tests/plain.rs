@@ -28,7 +28,8 @@ pub(super) fn plainly(
         add("cpu", cpu.unwrap_or(0.0));
         add("memory not measured", f64::from(used.is_none()));
         add("cpu not measured", f64::from(cpu.is_none()));
-        add("refused", f64::from(refused.contains(&attempt.attempt.as_str().parse().unwrap())));
+        let is_refused = refused.contains(&attempt.attempt.as_str().parse().unwrap());
+        add("refused", f64::from(is_refused && attempt.outcome != Outcome::Succeeded));
         if let Some(original) = &attempt.retries {
             let cause = all.iter().find(|other| other.attempt == *original).and_then(|other| other.cause);
             add("retries", 1.0);
