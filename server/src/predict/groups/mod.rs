@@ -116,7 +116,7 @@ pub(crate) fn keep_long_times(grouped: &mut [Grouped<'_>], started_unix_ms: impl
     let days: BTreeSet<u64> = started_unix_ms.map(|started| started / 86_400_000).collect();
     let is_kept = |name: &str| match days.len() {
         ..DAYS => !name.ends_with(TIME),
-        ..WEEKDAYS => name != WEEKDAY,
+        DAYS..WEEKDAYS => name != WEEKDAY,
         _ => true,
     };
     for (_, fields) in grouped {

@@ -112,7 +112,7 @@ fn time_of_day_and_build_jobs_tell_groups_apart() {
 fn the_hours_of_one_day_are_only_an_order_and_tell_nothing_apart() {
     // builds of one afternoon, as many imported rows without a time look
     let quick = |n: usize| {
-        let summary = built(n, "1", if n / 10 % 2 == 0 { 40_000 } else { 16_000 });
+        let summary = built(n, "1", if (n / 10).is_multiple_of(2) { 40_000 } else { 16_000 });
         Summary { started_unix_ms: 1_700_000_000_000 + 360_000 * n as u64, ..summary }
     };
     let found = groups(&history((0..100).map(quick)), "1").unwrap();
